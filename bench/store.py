@@ -269,6 +269,18 @@ class Nowhere:
     def load(self, _doc: DocKey, _through: Seq) -> StoredDocument:
         return StoredDocument(self._value, Seq(1))
 
+    def span(
+        self,
+        _index: str,
+        _lo: bytes,
+        _hi: bytes,
+        *,
+        limit: int | None,  # noqa: ARG002  # no keys, however they are asked for
+        reverse: bool,  # noqa: ARG002
+        through: Seq,  # noqa: ARG002
+    ) -> list[bytes]:
+        return []
+
     def submit(self, submission: Submission) -> None:
         self._taken.append(submission)
 

@@ -90,7 +90,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _m(
         "revert_untold",
         "cells.replica:Replica._notify_step",
-        "self._notify(Notification(Kind.REVERT, tuple(reverted), step.rejected_source()))",
+        "self._notify(Notification(Kind.REVERT, tuple(reverted), step.rejected_source(), undone))",
         "pass",
         "I1",
     ),

@@ -73,7 +73,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _m(
         "outdated_kept",
         "scheduler.runs.runner:Runner.finish",
-        "self._replica.version != attempt.version and self._is_outdated(tx, reads)",
+        "self._replica.version != attempt.version and changed_read(self._replica, tx, reads) is not None",
         "False",
         "I1",
     ),

@@ -69,5 +69,5 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         PROGRAM,
     ),
     _m("loaded_too_new", "host.storage:Storage.load", "state.seq <= through", "True", "INV-9", STORAGE, PROGRAM),
-    _m("merge_untold", "host.storage:Storage.merge", "self._tell([outcome])", "pass", "INV-6", STORAGE, PROGRAM),
+    _m("merge_untold", "host.storage:Storage.commit", "self._tell([outcome])", "pass", "INV-6", STORAGE, PROGRAM),
 )

@@ -23,15 +23,15 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _m("preconditions_unchecked", "store.engine:Engine._objection", "unmet is not None", "False", "I11"),
     _m(
         "deleted_is_absent",
-        "store.engine:Engine._unmet",
-        "self.states.get(branch, doc).seq",
-        "self.states.get(branch, doc).value is not ABSENT",
+        "store.preconditions:unmet_by",
+        "states.get(branch, doc).seq",
+        "states.get(branch, doc).value is not ABSENT",
         "I11",
     ),
     _m(
         "origin_unchecked",
-        "store.engine:Engine._unmet",
-        "self._sessions.seq_of(session, local_seq) is None",
+        "store.preconditions:unmet_by",
+        "sessions.seq_of(session, local_seq) is None",
         "False",
         "I10",
     ),
@@ -85,12 +85,16 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     append = self._host_append or self.backend.append
     append(batch.rows, batch.fold, batch.observed)
 if batch.fold is not None:
-    self.documents.after_fold(batch.fold)
-    self._sessions.folded(batch.fold.through)
+    if batch.fold.through > self.documents.folded:
+        self.documents.after_fold(batch.fold)
+        self._sessions.folded(batch.fold.through)
+    self.collections.after_fold(batch.fold)
 self._advance(batch.rows, batch.entries)""",
         """if batch.fold is not None:
-    self.documents.after_fold(batch.fold)
-    self._sessions.folded(batch.fold.through)
+    if batch.fold.through > self.documents.folded:
+        self.documents.after_fold(batch.fold)
+        self._sessions.folded(batch.fold.through)
+    self.collections.after_fold(batch.fold)
 self._advance(batch.rows, batch.entries)
 if batch.rows or batch.fold is not None or batch.observed or batch.has_table_writes:
     append = self._host_append or self.backend.append

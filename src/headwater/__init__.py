@@ -24,12 +24,16 @@ if TYPE_CHECKING:
     from headwater import http as http
     from headwater.app import App
     from headwater.cells.cell import Cell
+    from headwater.cells.conditions import col
     from headwater.cells.document_class import Doc, Link
     from headwater.cells.document_operations import address_of, delete, exists, id_of
     from headwater.cells.list_and_map import List, Map
+    from headwater.cells.query import Page, Query
     from headwater.cells.transaction import Transaction
     from headwater.cells.untracked import untracked
     from headwater.cells.untyped_document import AnyDoc
+    from headwater.declare.collections.collection import Collection
+    from headwater.declare.collections.collection_verb import total
     from headwater.declare.events.handler import Handler, Stream
     from headwater.declare.events.ticket import Ticket
     from headwater.declare.functions.choices import Choice, if_else, unless, when
@@ -109,6 +113,7 @@ _HOMES = {
     "Builder": "headwater.declare.patterns.builder",
     "Cell": "headwater.cells.cell",
     "Choice": "headwater.declare.functions.choices",
+    "Collection": "headwater.declare.collections.collection",
     "Computed": "headwater.declare.functions.computed",
     "Connection": "headwater.runtime.connection",
     "Connector": "headwater.declare.workflows.connector",
@@ -140,10 +145,12 @@ _HOMES = {
     "Nothing": "headwater.declare.workflows.plan",
     "OpenAIFixer": "headwater.http.openai_fixer",
     "Outcome": "headwater.declare.workflows.plan",
+    "Page": "headwater.cells.query",
     "Pattern": "headwater.declare.patterns.pattern",
     "Pending": "headwater.declare.resources.resource_state",
     "Piece": "headwater.declare.patterns.piece",
     "Plan": "headwater.declare.workflows.plan",
+    "Query": "headwater.cells.query",
     "Ready": "headwater.declare.resources.resource_state",
     "Reject": "headwater.errors",
     "Resource": "headwater.declare.resources.resource",
@@ -172,6 +179,7 @@ _HOMES = {
     "together": "headwater.host.together",
     "untracked": "headwater.cells.untracked",
     "clock": "headwater.declare.resources.clock",
+    "col": "headwater.cells.conditions",
     "delete": "headwater.cells.document_operations",
     "each": "headwater.declare.lists.list_verbs",
     "exists": "headwater.cells.document_operations",
@@ -185,6 +193,7 @@ _HOMES = {
     "serve_ingress": "headwater.server.ingress",
     "start": "headwater.runtime.pieces.starting",
     "status": "headwater.runtime.decision_status",
+    "total": "headwater.declare.collections.collection_verb",
     "unless": "headwater.declare.functions.choices",
     "when": "headwater.declare.functions.choices",
     "why": "headwater.runtime.why",
@@ -201,6 +210,7 @@ __all__ = [
     "Builder",
     "Cell",
     "Choice",
+    "Collection",
     "Computed",
     "Connection",
     "Connector",
@@ -232,10 +242,12 @@ __all__ = [
     "Nothing",
     "OpenAIFixer",
     "Outcome",
+    "Page",
     "Pattern",
     "Pending",
     "Piece",
     "Plan",
+    "Query",
     "Ready",
     "Reject",
     "Resource",
@@ -263,6 +275,7 @@ __all__ = [
     "address_of",
     "after_commit",
     "clock",
+    "col",
     "delete",
     "each",
     "exists",
@@ -277,6 +290,7 @@ __all__ = [
     "start",
     "status",
     "together",
+    "total",
     "unless",
     "untracked",
     "when",

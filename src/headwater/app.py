@@ -10,11 +10,13 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Mapping
 from os import PathLike
-from typing import TYPE_CHECKING, ParamSpec, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
 
 from headwater.cells.context import Addressed, name_of
 from headwater.cells.document_class import Doc
 from headwater.declare.app_needs import AppNeeds
+from headwater.declare.collections.collection import Collection
+from headwater.declare.collections.collection_verb import CollectionVerb
 from headwater.declare.described import described
 from headwater.declare.events.handler import Handler, Stream
 from headwater.declare.functions.computed import Computed
@@ -33,6 +35,7 @@ from headwater.host.standard_streams import lasting
 from headwater.host.together import AppOpening
 from headwater.inspect.opening_inspection import OpeningInspection
 from headwater.machine import machine
+from headwater.runtime.collection_records import declare_collections
 from headwater.runtime.console_port import OnConsole
 from headwater.runtime.error_report import ErrorMode, OnError
 from headwater.runtime.lease import Lease
@@ -59,8 +62,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class App(AppNeeds):
-    """A collection of declarations under one name: cells, documents, functions, handlers and workflows.
+class App(AppNeeds, CollectionVerb):
+    """Declarations under one name: cells, documents, collections, functions, handlers and workflows.
 
     Declaring reads and writes nothing. `open`, `aopen` and `run` give the declarations a space to live in. The value of
     a declaration is stored in the document `app.name`.
@@ -189,6 +192,11 @@ class App(AppNeeds):
             if isinstance(function, Handler):
                 home.resume_events()
             home.runtime.catch_up()
+
+    def _start_collection(self, made: Collection[Any]) -> None:
+        """Also where the app is open already, as in a notebook."""
+        for home in list(self._homes):
+            declare_collections(home, [made.record()])
 
     # -- opening -------------------------------------------------------------------------------------------
 
@@ -534,6 +542,17 @@ class App(AppNeeds):
         opening.on_close(lambda: self._end(opening))
         for function in list(self._functions.values()):
             function.register(opening)
+
+    @property
+    def has_collections(self) -> bool:
+        """Whether the app declares collections, whose indexes may have to be built when it is opened."""
+        return any(isinstance(each, Collection) for each in self._declared.values())
+
+    def declare_in(self, opening: Opening) -> None:
+        """Declare the collections, and build indexes that are new."""
+        found = [each.record() for each in self._declared.values() if isinstance(each, Collection)]
+        if found:
+            declare_collections(opening, found)
 
     def restore_in(self, opening: Opening) -> None:
         """Restore earlier runs, and deploy the workflows. Nothing runs."""

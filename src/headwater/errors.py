@@ -18,7 +18,8 @@
     │   ├── CrossSpaceError      HW112  a run or transaction of one space used a cell or function of another
     │   ├── SpaceTwinError       HW114  two files have the id of one space: one is a copy of the other
     │   ├── UnconfirmedLinkError HW115  a link to a document of another space that is not confirmed there
-    │   └── NestedTransactionError  HW116  a run or handler began a transaction of another space
+    │   ├── NestedTransactionError  HW116  a run or handler began a transaction of another space
+    │   └── QueryError           HW120  no index serves a query, or it has several results where one is expected
     ├── UserCodeError            HW150  a function of the author raised an exception, its cause
     │   ├── NotReadyError        HW151  an async function or a document has no value yet
     │   └── ResourceError        HW152  the request of a resource failed; `hw.Failed` has it
@@ -41,7 +42,8 @@
     │   ├── MergeConflictError   HW209  both branches changed the same documents
     │   ├── RejectedError        HW210  the store rejected a transaction
     │   │   ├── ConflictError    HW211  a value that it read has changed; a retry may succeed
-    │   │   └── PreconditionError  HW212  its demand does not hold; a retry does not help
+    │   │   ├── PreconditionError  HW212  its demand does not hold; a retry does not help
+    │   │   └── DuplicateError   HW215  another document has the value of a unique field already
     │   └── UnconfirmedError     HW218  a transaction may be stored or not: no verdict will come
     ├── WorkflowError            a run or a workflow failed; handlers raise these, too
     │   ├── TransientError       HW501  a temporary failure; retried later
@@ -265,6 +267,12 @@ class NestedTransactionError(UsageError):
     code = "HW116"
 
 
+class QueryError(UsageError):
+    """No index serves a query, or `one()` has found several documents. The message has the index to declare."""
+
+    code = "HW120"
+
+
 class UserCodeError(HeadwaterError):
     """A function of yours raised an exception. It is the `__cause__`; the message names the function and the space."""
 
@@ -404,6 +412,12 @@ class PreconditionError(RejectedError):
     """A demand of the transaction does not hold, such as a document that must not exist. A retry does not help."""
 
     code = "HW212"
+
+
+class DuplicateError(RejectedError):
+    """Another document of the collection has the value of a unique field already. `error.facts` names it."""
+
+    code = "HW215"
 
 
 class UnconfirmedError(StoreError):

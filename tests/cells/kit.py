@@ -50,6 +50,9 @@ class Sent:
     def load(self, doc: DocKey, through: Seq) -> StoredDocument | None:
         return self._port.load(doc, through)
 
+    def span(self, index: str, lo: bytes, hi: bytes, *, limit: int | None, reverse: bool, through: Seq) -> list[bytes]:
+        return self._port.span(index, lo, hi, limit=limit, reverse=reverse, through=through)
+
     def submit(self, submission: Submission) -> None:
         self.commits.append(submission.commit)
         self._port.submit(submission)  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headwater as hw
-from headwater.cells.list_reads import LOOP_MAX, span_of
+from headwater.cells.list_reads import LOOP_MAX, part_of_slice
 from headwater.errors import ConflictError
 from tests.cells.boards import Board, Item, app, board, fill, links, paths, row
 from tests.cells.kit import DEEP, SHALLOW, checks, depends, inside, put, twice
@@ -209,7 +209,7 @@ def _may_run(part: slice, before: list[Any], after: list[Any]) -> bool:
     """Whether a slice was touched: it has changed, or what decides its end."""
     if before[part] != after[part]:
         return True
-    span = span_of(part, len(before))
+    span = part_of_slice(part, len(before))
     is_longer = len(before) != len(after)
     return is_longer and (span.is_counted or (part.step or 1) < 0 or len(span.places) == len(before))
 

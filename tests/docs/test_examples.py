@@ -15,6 +15,23 @@ from tests.docs.blocks import SECONDS_MAX, is_ready
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 PROGRAMS = {
+    "shop_orders.py": (
+        """\
+loaded 8
+3600 {'open': 8} ['8: Ann', '7: Ann']
+[True, True, True] False
+3000 {'open': 5, 'paid': 3} ['4 400', '5 500', '6 600', '7 700', '8 800']
+[[1, 2], [3]]
+0 8 Ann (100, 1) 800 None
+""",
+        """\
+3000 {'open': 5, 'paid': 3} ['8: Ann', '7: Ann']
+[True, True, True] False
+1500 {'open': 2, 'paid': 6} ['7 700', '8 800']
+[[1, 2], [3, 4], [5, 6]]
+0 8 Ann (100, 1) 800 None
+""",
+    ),
     "spaces_transfer.py": ("97 12 3\n", "94 24 6\n"),
     "counter.py": (
         """\

@@ -49,6 +49,8 @@ BUDGETS = {
     "guide/model.md": 700,
     "guide/cells.md": 500,
     "guide/documents.md": 600,
+    "guide/collections.md": 700,
+    "guide/queries.md": 800,
     "guide/types.md": 400,
     "guide/transactions.md": 700,
     "guide/computed.md": 900,

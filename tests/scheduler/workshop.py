@@ -19,8 +19,8 @@ START_MS = 1000.0
 class Workshop:
     """Nodes are named like the documents they write. Nothing runs before `run`, nothing is decided before `decide`."""
 
-    def __init__(self, *, demand: str = "lazy") -> None:
-        self.desk = Desk()
+    def __init__(self, *, demand: str = "lazy", desk: Desk | None = None) -> None:
+        self.desk = desk or Desk()
         self.replica = self.desk.replica("here")
         self.time = START_MS
         self.log: list[str] = []

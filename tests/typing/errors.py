@@ -4,6 +4,7 @@ Values are read before wrong ones are assigned: a checker believes an assignment
 """
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Literal
 
 import headwater as hw
@@ -512,3 +513,37 @@ async def async_spaces() -> None:
         space.synced()  # refused
         async with space.transaction():  # refused
             pass
+
+
+# --- queries ------------------------------------------------------------------------------------------------
+
+
+class Order(hw.Doc):
+    number: int
+    created: datetime
+    cents: int = 0
+    state: str = "open"
+    due: datetime | None = None
+
+
+orders = app.collection(Order, indexes=[Order.state, Order.due])
+
+
+def queries() -> None:
+    orders.where(Order.stat == "open")  # refused
+    orders.where(Order.cents >= "100")  # refused
+    orders.where(Order.state == 5)  # refused
+    orders.where(hw.col(Order.due) < 5)  # refused
+    orders.where(hw.col(Order.cents).starts_with("1"))  # refused
+    orders.sum(Order.state)  # refused
+    orders.where("state = open")  # refused
+    Order(number=1, cents=2)  # refused
+    titles: list[str] = orders.values(Order.cents)  # refused
+    print(titles)
+    app.collection(int)  # refused
+    app.collection(Order, scope="session")  # refused
+    orders.limit("5")  # refused
+    orders.page(5, after=3)  # refused
+    orders.insert_many([1, 2])  # refused
+    number: int = orders.where(Order.state == "open").first()  # refused
+    print(number)

@@ -1,8 +1,8 @@
 """Types as authors meet them: a folder of programs, headwater installed, and a checker as strict as it can be.
 
-`api.py`, `outside.py` and `started.py` hold what must pass, and `errors.py` what must not: a line there that ends in
-`# refused` is refused by both checkers, one that ends in `# refused by pyright` by that one alone, and any other line
-by neither.
+`api.py`, `outside.py`, `queries.py` and `started.py` have what must pass, `errors.py` what must not: a line there that
+ends in `# refused` is refused by both checkers, one that ends in `# refused by pyright` by that one alone, and any
+other line by neither.
 """
 
 import inspect
@@ -27,6 +27,7 @@ PROGRAMS = [
     *sorted((HERE.parents[1] / "examples").glob("*.py")),
     HERE / "api.py",
     HERE / "outside.py",
+    HERE / "queries.py",
     HERE / "started.py",
     HERE / "errors.py",
 ]
@@ -169,7 +170,7 @@ def test_programs_of_the_readme_pass_as_they_stand_there(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("program", ["api.py", "outside.py", "started.py"])
+@pytest.mark.parametrize("program", ["api.py", "outside.py", "queries.py", "started.py"])
 def test_what_is_typed_also_runs(project: Path, program: str) -> None:
     done = run(project, program)
     assert done.returncode == 0, done.stderr

@@ -29,10 +29,12 @@ from headwater.cells.binding import WRITE_SPACE, HandleCopies, bound, link_space
 from headwater.cells.context import UNTRACKED, Owner, find, sole_open
 from headwater.cells.display import brief, cell_html, once, record_html, shorten
 from headwater.cells.document_field import DocField, fields_of, is_class_variable
-from headwater.cells.document_kinds import check_class, kind_of_id, register_class
+from headwater.cells.document_kinds import check_class, kind_of_id, register_class, rename_kind
+from headwater.cells.gathered_documents import GATHERED, Gathered
 from headwater.cells.linked_spaces import LinkedSpace
 from headwater.cells.space_port import SpacePort
 from headwater.cells.traverse import BREADTH
+from headwater.cells.unique_values import check_unique
 from headwater.errors import DeclarationError, HeadwaterError, SchemaError
 from headwater.store.commit import SetDoc
 from headwater.values.address import address_text, doc_key
@@ -96,6 +98,12 @@ class Link(Generic[T]):
 
     def __set__(self, instance: object, value: T) -> None:
         raise AttributeError("a link is assigned through its document")
+
+    # For type checkers: on the class it is compared with a document, for a query. `DocField` does it.
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    __hash__ = object.__hash__
 
     @classmethod
     def __headwater_schema__(cls, args: tuple[object, ...], schema_of: Callable[[object], Schema]) -> Schema:
@@ -162,6 +170,8 @@ class Doc(HandleCopies):
     _hw_fields: ClassVar[dict[str, DocField]] = {}
     _hw_locals: ClassVar[dict[str, object]] = {}
     _hw_within: ClassVar[str] = "session"
+    # The scope of new documents.
+    _hw_made_in: ClassVar[str] = "space"
     # Has only the fields of its class. False: a document of any class.
     _hw_fixed: ClassVar[bool] = True
 
@@ -189,6 +199,8 @@ class Doc(HandleCopies):
                 )
                 raise DeclarationError(message, name=name)
         cls._hw_fields = fields
+        # A subclass is a collection of its own.
+        cls._hw_made_in = "space"
         register_class(cls)
         frame = sys._getframe(1)
         if frame.f_locals is not frame.f_globals and any("'" in repr(hint) for hint in annotations.values()):
@@ -203,19 +215,50 @@ class Doc(HandleCopies):
             raise SchemaError(f"the fields of a document are given by name: {name}({has})")
         if cls is Doc:
             raise DeclarationError("hw.Doc is a base: declare a class with fields, class Person(hw.Doc): name: str")
+        gathered = GATHERED.get()
+        if gathered is not None and gathered.cls is cls:
+            self._hw_gather(gathered, fields)
+            return
         space, tx = sole_open(f"{name}(...)")
         token = WRITE_SPACE.set(space)
         try:
             value = self._hw_value(fields)
         finally:
             WRITE_SPACE.reset(token)
-        doc = space.mint(kind_of_id(cls), tx)
-        self._hw_bind(space, doc, "space", doc_key(doc))
-        space.handles[doc_key(doc), cls] = self
+        doc, scope = space.mint(kind_of_id(cls), tx), cls._hw_made_in
+        key = doc_key(doc) if scope == "space" else space.key(doc, scope)
+        if space.replica.members is not None:
+            check_unique(space, key, value)
+        self._hw_bind(space, doc, scope, key)
+        space.handles[key, cls] = self
         if tx is None:
-            space.commit_one(SetDoc(doc_key(doc), value))
+            space.commit_one(SetDoc(key, value))
         else:
-            tx.make(doc_key(doc), value)
+            tx.make(key, value)
+
+    def _hw_gather(self, gathered: Gathered, fields: dict[str, object]) -> None:
+        """Within a bulk insert: only the fields are checked, and the document is stored with its batch."""
+        token = WRITE_SPACE.set(gathered.space)
+        try:
+            value = type(self)._hw_value(fields)
+        finally:
+            WRITE_SPACE.reset(token)
+        self._hw_bind(gathered, f"{kind_of_id(type(self))}:", "space", None)
+        gathered.put(self, value)
+
+    @classmethod
+    def _hw_collect(cls, word: str, scope: str, where: str) -> None:
+        """It is the class of a collection: the word of its ids, and the scope of new documents."""
+        known = cls.__dict__.get("_hw_collected")
+        if known is not None and known != (word, scope):
+            message = (
+                f"{where}: another app declares its collection as {known[0]!r} in scope {known[1]!r}; use the same"
+            )
+            raise DeclarationError(message, kind=cls.__qualname__)
+        type.__setattr__(cls, "_hw_collected", (word, scope))
+        type.__setattr__(cls, "_hw_made_in", scope)
+        if word != kind_of_id(cls):
+            rename_kind(cls, word)
 
     @classmethod
     def _hw_value(cls, given: dict[str, object]) -> Value:

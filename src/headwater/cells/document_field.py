@@ -7,6 +7,7 @@ from inspect import get_annotations
 from typing import Any, ClassVar, Final, Protocol, get_origin, get_type_hints
 
 from headwater.cells.cell import Cell
+from headwater.cells.conditions import Condition, Operator, compare
 from headwater.cells.context import Owner
 from headwater.cells.list_and_map import ContainerHandle, List
 from headwater.cells.slot import Slot
@@ -29,9 +30,11 @@ class HasFields(Protocol):
 
 
 class DocField:
-    """The descriptor of one field of a document class."""
+    """The descriptor of one field of a document class. Its operators make conditions of queries."""
 
     __slots__ = ("declared", "name", "owner", "resolved")
+
+    is_document_field: ClassVar[bool] = True
 
     def __init__(self, owner: type[Any], name: str, declared: object) -> None:
         self.owner = owner
@@ -89,6 +92,30 @@ class DocField:
             made = Cell[Any](owner, name, (self.name,), schema=schema, default=default, scope=scope, key=key)
         doc._hw_slots[self.name] = made
         return made
+
+    # -- as a part of a query ------------------------------------------------------------------------------
+
+    def __eq__(self, other: object) -> bool | Condition:  # type: ignore[override]
+        # Two fields are compared by identity: in collections of fields, not in queries.
+        return self is other if isinstance(other, DocField) else compare(self, Operator.EQUAL, other)
+
+    def __ne__(self, other: object) -> bool | Condition:  # type: ignore[override]
+        return self is not other if isinstance(other, DocField) else compare(self, Operator.NOT_EQUAL, other)
+
+    def __lt__(self, other: object) -> Condition:
+        return compare(self, Operator.LESS, other)
+
+    def __le__(self, other: object) -> Condition:
+        return compare(self, Operator.AT_MOST, other)
+
+    def __gt__(self, other: object) -> Condition:
+        return compare(self, Operator.MORE, other)
+
+    def __ge__(self, other: object) -> Condition:
+        return compare(self, Operator.AT_LEAST, other)
+
+    def __hash__(self) -> int:
+        return id(self)
 
     def __repr__(self) -> str:
         return f"<field {self.owner.__qualname__}.{self.name}>"

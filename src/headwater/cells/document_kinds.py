@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, cast
 from weakref import WeakSet
 
 from headwater.errors import DeclarationError, SchemaError
@@ -15,7 +15,10 @@ _CLASSES: Final[dict[str, WeakSet[type]]] = {}
 
 
 def kind_of_id(cls: type) -> str:
-    """The first word of the ids of new documents."""
+    """The first word of the ids of new documents: of its collection, if that has a name of its own; not inherited."""
+    named = cls.__dict__.get("_hw_kind")
+    if named is not None:
+        return cast("str", named)
     return "".join(letter for letter in cls.__name__.lower() if letter not in ":/") or "doc"
 
 
@@ -28,6 +31,12 @@ def register_class(cls: type) -> None:
             "for the class"
         )
         raise DeclarationError(message, name=cls.__qualname__)
+    _CLASSES.setdefault(word, WeakSet()).add(cls)
+
+
+def rename_kind(cls: type, word: str) -> None:
+    """The ids of new documents of a class begin with this word."""
+    type.__setattr__(cls, "_hw_kind", word)
     _CLASSES.setdefault(word, WeakSet()).add(cls)
 
 

@@ -98,3 +98,12 @@ class FarReads(Transaction):
         """No commit covers two spaces."""
         doc: DocKey = getattr(precondition, "doc", DocKey("space/?"))
         self.far.refuse_write(self.near, doc, ())
+
+
+def is_undecided(tx: Transaction) -> bool:
+    """Whether a run has read a commit without a verdict in another space."""
+    views = tx.views
+    for view in () if views is None else views.values():
+        if isinstance(view, FarReads) and view.is_undecided():
+            return True
+    return False

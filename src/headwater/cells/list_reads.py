@@ -46,7 +46,7 @@ _FAR_END: Final = 2**31
 # --- slices -------------------------------------------------------------------------------------------------
 
 
-class Span(NamedTuple):
+class SlicePart(NamedTuple):
     """What a slice of a list of a known length selects, and what decides that."""
 
     places: range
@@ -56,22 +56,22 @@ class Span(NamedTuple):
     missing: int | None
 
 
-def span_of(part: slice, length: int) -> Span:
+def part_of_slice(part: slice, length: int) -> SlicePart:
     """What a slice selects. Raises TypeError and ValueError, as for a list."""
     places = range(*part.indices(length))
     step = 1 if part.step is None else as_index(part.step)
     start = None if part.start is None else as_index(part.start)
     stop = None if part.stop is None else as_index(part.stop)
     if (start or 0) < 0 or (stop or 0) < 0 or (stop if step > 0 else start) is None:
-        return Span(places, is_counted=True, missing=None)
+        return SlicePart(places, is_counted=True, missing=None)
     if step > 0:
         missing, end = (start or 0) + len(places) * step, (stop or 0) - 1
     else:
         # A longer list begins the slice at another element, so the first place behind the list decides.
         missing, end = max(length, 0 if stop is None else stop + 1), start or 0
     if missing > end:
-        return Span(places, is_counted=False, missing=None)
-    return Span(places, missing >= _FAR_END, None if missing >= _FAR_END else missing)
+        return SlicePart(places, is_counted=False, missing=None)
+    return SlicePart(places, missing >= _FAR_END, None if missing >= _FAR_END else missing)
 
 
 def read_slice(at: Slot, part: slice) -> list[object]:
@@ -82,17 +82,17 @@ def read_slice(at: Slot, part: slice) -> list[object]:
     item = at._schema.child(0)
     if not is_array(items) or item is None:
         return _slice_elsewhere(at, Traverse(source, space), doc, part)
-    span = span_of(part, len(items))
+    span = part_of_slice(part, len(items))
     if item.has_handles and not _is_link_list(item):
         # The content of handles is not read.
         source.record(doc, path, _SHALLOW)
         return [at._part(place)._read(0) for place in span.places]
-    _record_span(source, doc, path, span, len(items))
+    _record_part(source, doc, path, span, len(items))
     found = zip(span.places, items[part], strict=True)
     return [_element(at, space, item, place, value) for place, value in found]
 
 
-def _record_span(source: ReadSource, doc: DocKey, path: Path, span: Span, length: int) -> None:
+def _record_part(source: ReadSource, doc: DocKey, path: Path, span: SlicePart, length: int) -> None:
     is_all = len(span.places) == length and (span.is_counted or span.missing is not None)
     if (is_all and length) or len(span.places) > SLICE_MAX:
         source.record(doc, path, _DEEP)

@@ -186,12 +186,17 @@ def rejected_layer(commit: Commit, dead: Mapping[LocalSeq, None]) -> LocalSeq | 
     """The number of a rejected commit that this one is based on."""
     if not dead:
         return None
-    for read in commit.pending_reads:
-        for first, last in read.layers:
-            for number in range(first, last + 1):
-                if number in dead:
-                    return LocalSeq(number)
+    for first, last in layers_named(commit):
+        for number in range(first, last + 1):
+            if number in dead:
+                return LocalSeq(number)
     return None
+
+
+def layers_named(commit: Commit) -> list[tuple[LocalSeq, LocalSeq]]:
+    """The ranges of pending commits that a commit has read through: in documents, and in indexes."""
+    named = [layers for read in commit.pending_reads for layers in read.layers]
+    return [*named, *[layers for span in commit.spans for layers in span.layers]] if commit.spans else named
 
 
 def depending_on(pending: PendingCommit, later: Iterable[PendingCommit]) -> list[PendingCommit]:
@@ -200,7 +205,7 @@ def depending_on(pending: PendingCommit, later: Iterable[PendingCommit]) -> list
     found: list[PendingCommit] = []
     for other in later:
         commit = other.name_reads()
-        named = [layers for read in commit.pending_reads for layers in read.layers]
+        named = layers_named(commit)
         origins = [p.local_seq for p in commit.preconditions if type(p) is OriginCommitted]
         if any(first <= number <= last for first, last in named for number in dead) or dead.intersection(origins):
             dead.add(commit.local_seq)

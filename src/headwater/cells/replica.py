@@ -12,6 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from typing import Final
 
+from headwater.cells.loaded_document import NO_LAYERS, Document
+from headwater.cells.member_shifts import VisibleShift
+from headwater.cells.members import NO_SHIFTS
+from headwater.cells.overtaken_reads import has_read, is_overtaken
 from headwater.cells.pending_commit import (
     Failure,
     Mark,
@@ -21,7 +25,7 @@ from headwater.cells.pending_commit import (
     depending_on,
     rejected_layer,
 )
-from headwater.cells.replica_view import NO_LAYERS, NO_LOCK, Document, ReplicaView
+from headwater.cells.replica_view import NO_LOCK, ReplicaView
 from headwater.cells.unsent_observations import UnsentObservations
 from headwater.cells.upstream import Upstream
 from headwater.cells.visible_step import VisibleStep
@@ -41,18 +45,17 @@ from headwater.store.commit import (
     Read,
     Seen,
     SetDoc,
+    SpanRead,
     TableTransaction,
     Verdict,
 )
 from headwater.store.conflict import EVERYTHING as EVERYTHING_TOUCHED
-from headwater.store.conflict import affects
 from headwater.store.document import StoredDocument
 from headwater.store.wellformed import check_operation
 from headwater.values.diff import changes_of
 from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
 from headwater.values.native import mypyc_attr
 from headwater.values.notifications import Change, Derived, Kind, Notification
-from headwater.values.patch import Touches
 from headwater.values.shrink import shrunk
 from headwater.values.tree import ABSENT
 
@@ -126,7 +129,7 @@ class Replica(ReplicaView):
         with self.lock:
             return self._commit(operations, reads, preconditions, source)
 
-    def _commit(  # noqa: C901, PLR0917  # every write passes here
+    def _commit(  # noqa: C901, PLR0912, PLR0917  # every write passes here
         self,
         operations: Sequence[Operation],
         reads: Iterable[Read | PendingRead],
@@ -135,12 +138,13 @@ class Replica(ReplicaView):
         seen: Seen | None = None,
         rider: TableTransaction | None = None,
         versions: Mapping[ReadKey, Mark | None] | None = None,
+        spans: tuple[SpanRead, ...] = (),
     ) -> PendingCommit:
         """`versions`: what the commit has read, instead of `reads`, and was found to be visible still."""
         if type(operations) is not tuple and not isinstance(operations, list | tuple):
             raise UsageError(f"a commit takes a list of operations, not {type(operations).__name__}")
-        if len(operations) != 1 or reads or preconditions or seen is not None or rider is not None:
-            return self._commit_many(operations, reads, preconditions, source, seen, rider, versions)
+        if len(operations) != 1 or reads or preconditions or seen is not None or rider is not None or spans:
+            return self._commit_many(operations, reads, preconditions, source, seen, rider, versions, spans)
         # The commonest commit, in one piece: the general way would cost half as much again.
         operation = operations[0]
         check_operation(operation)
@@ -173,14 +177,19 @@ class Replica(ReplicaView):
                 self.on_status(doc)
         record.visible, record.mark = after, None
         self.version += 1
+        shifts = NO_SHIFTS
+        if self.members is not None:
+            shifts = self.members.moved(doc, before, record, self.span_kinds)
         if touches and self._readers and self._is_read(doc):
             record.mark = Mark(record.seq, record.layers, len(record.layers), after)
             if touches is EVERYTHING_TOUCHED:
                 changes = [Change(doc, (), before, after)]
             else:
                 changes = changes_of(doc, before, after, touches)
-            if changes:
-                self._notify(Notification(_COMMIT, tuple(changes), source))
+            if changes or shifts:
+                self._notify(Notification(_COMMIT, tuple(changes), source, shifts))
+        elif shifts:
+            self._notify(Notification(_COMMIT, (), source, shifts))
         return pending
 
     def put(
@@ -216,6 +225,9 @@ class Replica(ReplicaView):
                 self.on_status(doc)
         record.visible, record.mark = after, None
         self.version += 1
+        if self.members is not None and (shifts := self.members.moved(doc, before, record, self.span_kinds)):
+            self._notify(Notification(_COMMIT, (Change(doc, (), before, after),), source, shifts))
+            return pending
         for readers in self._readers:
             if doc in readers:
                 record.mark = Mark(record.seq, layers, len(layers), after)
@@ -237,6 +249,7 @@ class Replica(ReplicaView):
         seen: Seen | None,
         rider: TableTransaction | None,
         versions: Mapping[ReadKey, Mark | None] | None,
+        spans: tuple[SpanRead, ...],
     ) -> PendingCommit:
         """The general commit: several documents, reads, preconditions."""
         marks = tuple(reads)
@@ -249,6 +262,7 @@ class Replica(ReplicaView):
             tuple(preconditions),
             self._branch,
             seen,
+            spans,
         )
         basis = None if versions is None else self._basis
         pending = PendingCommit(commit, self._effects(operations), (), rider, False, basis, source)
@@ -298,6 +312,7 @@ class Replica(ReplicaView):
     def _stack(self, pending: PendingCommit) -> None:
         """Add the commit as a layer to the documents it touches, and notify the listeners."""
         changes: list[Change] = []
+        shifts: list[VisibleShift] = []
         self.version += 1
         for effect in pending.effects:
             record = self._documents[effect.doc]
@@ -308,10 +323,12 @@ class Replica(ReplicaView):
                 if self.status_docs and effect.doc in self.status_docs:
                     self.on_status(effect.doc)
             record.visible, record.mark = effect.after, None
+            if self.members is not None:
+                shifts += self.members.moved(effect.doc, effect.before, record, self.span_kinds)
             if effect.touches and self._is_read(effect.doc):
                 changes += changes_of(effect.doc, effect.before, effect.after, effect.touches)
-        if changes:
-            self._notify(Notification(_COMMIT, tuple(changes), pending.source))
+        if changes or shifts:
+            self._notify(Notification(_COMMIT, tuple(changes), pending.source, tuple(shifts)))
 
     # -- integrating verdicts ------------------------------------------------------------------------------
 
@@ -399,6 +416,8 @@ class Replica(ReplicaView):
             return False
         record.layers = layers[1:] if len(layers) > 1 else NO_LAYERS
         record.confirmed, record.seq, record.mark = effect.after, seq, None
+        if self.members is not None:
+            self.members.relayered(effect.doc, record)
         if seq > self.seq:  # noqa: PLR1730  # max() costs more than all the rest
             self.seq = seq
         return True
@@ -440,37 +459,16 @@ class Replica(ReplicaView):
         They are hidden although their verdicts are yet to come. On top of the commit that won, they would show a state
         that no transaction has made.
         """
-        # A commit whose reads are not named yet has read something, too.
-        readers = [
-            each for each in self._pending.values() if each.unnamed or each.commit.reads or each.commit.pending_reads
-        ]
-        if not readers:
-            return
         touched = {effect.doc: effect.touches for effect in effects if effect.touches}
         doomed = [
             pending
-            for pending in readers
+            for pending in self._pending.values()
             if pending.commit.local_seq not in self._rejected
-            and (
-                _is_overtaken(pending.name_reads().reads, touched, seq)
-                or self._is_undermined(pending.commit.pending_reads, touched, seq)
-            )
+            and has_read(pending)
+            and is_overtaken(pending, effects, touched, seq, self._pending, self.members)
         ]
         for pending in doomed:
             self._drop(pending, step)
-
-    def _is_undermined(self, reads: Iterable[PendingRead], touched: Mapping[DocKey, Touches], seq: Seq) -> bool:
-        """The same for reads through layers, if all of these are confirmed.
-
-        While one is pending, its place in the log is not known: it may restore what was read.
-        """
-        for read in reads:
-            touches = touched.get(read.doc)
-            if touches is None or read.basis >= seq or not affects(touches, read.path, read.depth):
-                continue
-            if not any(first <= number <= last for first, last in read.layers for number in self._pending):
-                return True
-        return False
 
     def _confirm(
         self,
@@ -495,6 +493,8 @@ class Replica(ReplicaView):
                 record.visible = effect.after
         elif not promoted or not kept:
             step.stale[effect.doc] = record
+        if self.members is not None:
+            self.members.relayered(effect.doc, record)
 
     def _learn(self, commit: Commit, seq: Seq, mine: PendingCommit | None, step: VisibleStep[Document]) -> None:
         """A commit that was accepted earlier is reported without effects: read its documents again."""
@@ -547,6 +547,8 @@ class Replica(ReplicaView):
                 value = before
         step.record(doc, record.visible, value, None)
         record.visible, record.mark = value, None
+        if self.members is not None:
+            self.members.relayered(doc, record)
 
     def _apply_pulled(self, pulled: Pulled, step: VisibleStep[Document]) -> None:
         """Replace the confirmed value of a document."""
@@ -577,21 +579,17 @@ class Replica(ReplicaView):
 
     def _notify_step(self, step: VisibleStep[Document], kind: Kind) -> None:
         """One notification for rolled back changes (with what won instead), one for the other changes."""
-        if not self._readers or not step.moved:
+        if not step.moved:
+            return
+        undone, moved = NO_SHIFTS, NO_SHIFTS
+        if self.members is not None:
+            undone, moved = self.members.shifts_of(step, self.span_kinds)
+        if not self._readers:
             return
         reverted, arrived = step.changes(self._is_read)
         try:
-            if reverted:
-                self._notify(Notification(Kind.REVERT, tuple(reverted), step.rejected_source()))
+            if reverted or undone:
+                self._notify(Notification(Kind.REVERT, tuple(reverted), step.rejected_source(), undone))
         finally:
-            if arrived:
-                self._notify(Notification(kind, tuple(arrived)))
-
-
-def _is_overtaken(reads: Iterable[Read], touched: Mapping[DocKey, Touches], seq: Seq) -> bool:
-    """Whether one of the reads is touched by a commit at `seq`, by the rule of the store."""
-    for read in reads:
-        touches = touched.get(read.doc)
-        if touches is not None and read.seq < seq and affects(touches, read.path, read.depth):
-            return True
-    return False
+            if arrived or moved:
+                self._notify(Notification(kind, tuple(arrived), None, moved))

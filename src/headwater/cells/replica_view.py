@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from headwater.cells.loaded_document import NO_LAYERS, Document
+from headwater.cells.members import Members
 from headwater.cells.pending_commit import Mark, PendingCommit, call_all, ranges
+from headwater.cells.span_records import SpanKey
+from headwater.cells.span_tallies import Tally
 from headwater.cells.upstream import EVERYTHING, Upstream
+from headwater.store.collection_record import CollectionRecord
 from headwater.store.commit import PendingRead, Read
 from headwater.store.document import StoredDocument
 from headwater.store.wellformed import check_doc
@@ -20,24 +25,8 @@ from headwater.values.tree import ABSENT, Maybe, Path
 
 Listener: TypeAlias = Callable[[Notification], None]
 
-NO_LAYERS: Final[list[PendingCommit]] = []
-"""Shared by all documents without layers, and therefore never appended to."""
-
 NO_LOCK: Final = nullcontext()
 """Of a replica that one thread uses."""
-
-
-@dataclass(slots=True, eq=False)
-class Document:
-    """A loaded document: the confirmed value, and the visible one with pending layers on top."""
-
-    confirmed: Maybe
-    seq: Seq
-    visible: Maybe
-    # Pending commits that touch it, oldest first. Most documents have none and share one list.
-    layers: list[PendingCommit] = field(default_factory=lambda: NO_LAYERS)
-    # The visible version, made for its first reader. None after each change of the other fields.
-    mark: Mark | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -65,6 +54,14 @@ class ReplicaView:
         """Increases with every change of the visible state: if it is unchanged, so are all documents."""
         self.is_partial = False
         """Documents are loaded on demand: a reader has to check `is_missing`."""
+        # The documents of collections; None while the space has none here.
+        self.members: Members | None = None
+        self.span_kinds: Container[str] = ()
+        """The kinds of documents whose indexes listeners read: changes of these are notified as shifts."""
+        self.live_tally: Callable[[SpanKey], Tally | None] = lambda _: None
+        """The tally of a span that is kept current for the runs that read it. Set by the scheduler."""
+        self.written_docs: Callable[[str], Iterable[DocKey]] = lambda _: ()
+        """The documents of a kind that functions write: a handler makes them current before it reads an index."""
         self.requests: AbstractContextManager[object] = NO_LOCK
         """Missing documents that are read inside are requested together."""
         self.on_arrived: Callable[[list[DocKey]], None] = lambda _: None
@@ -153,6 +150,41 @@ class ReplicaView:
         if record is not None and not record.layers and not self._is_read(doc):
             del self._documents[doc]
 
+    # -- collections ---------------------------------------------------------------------------------------
+
+    def attach_collections(self, records: Mapping[str, CollectionRecord]) -> None:
+        """The collections of the space, by kind: their indexes can be read from now on."""
+        with self.lock:
+            if self.members is None and records:
+                self.members = Members(self._layered_documents)
+            if self.members is not None:
+                self.members.attach(records)
+
+    @property
+    def collections(self) -> Mapping[str, CollectionRecord]:
+        """The collections of the space, by kind."""
+        return {} if self.members is None else self.members.records
+
+    def _layered_documents(self) -> list[tuple[DocKey, Document]]:
+        """The documents with pending layers."""
+        return [(doc, record) for doc, record in self._documents.items() if record.layers]
+
+    def layers_of(self, doc: DocKey) -> list[PendingCommit]:
+        """The pending commits that touch a document. Read-only for the caller."""
+        record = self._documents.get(doc)
+        return NO_LAYERS if record is None else record.layers
+
+    def confirmed_keys(
+        self, index: str, lo: bytes, hi: bytes, size: int, *, reverse: bool
+    ) -> tuple[list[bytes], tuple[bytes, bytes] | None]:
+        """The first confirmed keys of a span, and where the next ones begin; None: these are all."""
+        found = self._upstream.span(index, lo, hi, limit=size, reverse=reverse, through=self.seq)
+        if len(found) < size:
+            return found, None
+        return found, (lo, found[-1]) if reverse else (found[-1] + b"\0", hi)
+
+    # -- memory and listeners ------------------------------------------------------------------------------
+
     @property
     def document_count(self) -> int:
         """The number of loaded documents."""
@@ -195,8 +227,8 @@ class ReplicaView:
 
 
 def _reads(readers: Container[DocKey] | None, notification: Notification) -> bool:
-    """Whether a listener reads one of the changed documents."""
-    if readers is None:
+    """Whether a listener reads one of the changed documents, or may read an index that has changed."""
+    if readers is None or notification.shifts:
         return True
     for change in notification.changes:
         if change.doc in readers:

@@ -22,7 +22,7 @@ def commit_result(tx: Transaction, doc: DocKey, value: Value) -> bool:
     The fast path of `put_result` and `commit`, for a run that has written nothing else. If a document that it has read
     is not the identical object any more, or was read with flags, it calls these two.
     """
-    if tx.wrote or not tx.journal.is_plain:
+    if tx.wrote or not tx.journal.is_plain or tx.spans is not None:
         put_result(tx, doc, value)
         wrote = tx.wrote
         tx.commit()

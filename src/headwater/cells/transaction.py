@@ -9,13 +9,13 @@ Length: reading, writing and ending share every field; separate parts are in `dr
 
 from __future__ import annotations
 
-from collections.abc import Callable, KeysView, Mapping, Sequence
+from collections.abc import Callable, KeysView, Sequence
 from typing import Final, TypeAlias
 
 from headwater.cells.attribute_table import reserve
 from headwater.cells.context import CONTEXT, PEEKING
 from headwater.cells.context_frame import ContextFrame, is_within
-from headwater.cells.drafts import Draft, operations_of, overtaken, versions_of
+from headwater.cells.drafts import Draft, Versions, operations_of, overtaken, versions_of
 from headwater.cells.ended_memo import NOTHING_REMEMBERED
 from headwater.cells.journal import (
     ATTEMPTED_WRITE,
@@ -26,16 +26,18 @@ from headwater.cells.journal import (
     Journal,
 )
 from headwater.cells.kept_reads import Keeping
-from headwater.cells.pending_commit import SHALLOW_BIT, Mark, PendingCommit, ReadKey, call_all
+from headwater.cells.pending_commit import SHALLOW_BIT, Mark, PendingCommit, call_all
 from headwater.cells.replica import Replica
+from headwater.cells.span_reads import SpanReads
 from headwater.cells.transaction_states import SETTLED, TRANSITIONS, Status, TransactionSignal, ended_error
-from headwater.errors import ClosedError, HeadwaterError, WriteError
+from headwater.errors import HeadwaterError, WriteError
 from headwater.store.commit import (
     Committed,
     Conflict,
     Operation,
     Precondition,
     Seen,
+    SpanRead,
     TableTransaction,
     Verdict,
 )
@@ -55,10 +57,7 @@ Savepoint: TypeAlias = tuple[int, dict[DocKey, tuple[Maybe, bool, list[PatchOp]]
 
 
 class Transaction:
-    """A group of reads and writes that is committed as a unit. Made by `space.transaction()`.
-
-    It takes its snapshot of a document at the first read of it. Its own writes are visible inside it at once.
-    """
+    """A group of reads and writes that is committed as a unit. Made by `space.transaction()`."""
 
     # A transaction is made for every run, and most change none of these: so they are class attributes. `__init__` sets
     # those that every run reads, because a class attribute takes five times as long to read.
@@ -90,6 +89,8 @@ class Transaction:
     reads_outside: bool = False
     # Its reads in other spaces (`far.FarReads`): of a run by the app, of plain code by the opening.
     views: dict[object, Transaction] | None = None
+    # Its reads in indexes of collections.
+    spans: SpanReads | None = None
     # Writes to other tables of the database, applied if and only if it is accepted.
     table_transaction: TableTransaction | None = None
     # Called when it is sent: what it has launched may start.
@@ -221,7 +222,7 @@ class Transaction:
     def _see(self, doc: DocKey, verb: str = "read") -> Mark:
         """The first use of a document, for reading or writing: a write builds on it, and may be read back."""
         if self.status is not _OPEN:
-            raise self._ended(verb)
+            raise ended_error(self.name, verb, self.status)
         if self.gate is not None:
             self.gate(doc)
         record = self.replica._documents.get(doc)
@@ -284,11 +285,11 @@ class Transaction:
     def require(self, precondition: Precondition) -> None:
         """Add a precondition: if it does not hold, the store refuses the whole transaction."""
         if self.status is not _OPEN:
-            raise self._ended("be given a precondition")
+            raise ended_error(self.name, "be given a precondition", self.status)
         self._preconditions = (*self._preconditions, precondition)
 
     def _begin_write(self, doc: DocKey, path: Path) -> Draft:
-        if (self.read_only or self.guarded) and (refused := self._refusal(doc, path)):
+        if (self.read_only or self.guarded) and (refused := self.refusal(doc, path)):
             reason, _, advice = refused.replace("{run}", self.name, 1).partition(" {}")
             self.refused = f"{reason} {address_text(doc, path)}{advice}"
             raise WriteError(self.refused, doc=doc, path=path)
@@ -300,10 +301,6 @@ class Transaction:
         return draft
 
     def refusal(self, doc: DocKey, path: Path = ()) -> str:
-        """Why this code may not write to the address; empty if it may."""
-        return self._refusal(doc, path) if self.read_only or self.guarded else ""
-
-    def _refusal(self, doc: DocKey, path: Path) -> str:
         """Why this code may not write to the address, with {} for the address; empty if it may."""
         frame = CONTEXT.get() if self.guarded else None
         while frame is not None and frame.tx is self:
@@ -412,7 +409,7 @@ class Transaction:
         Raises what the replica raises (a limit, a closed space): then it is rejected, too.
         """
         if self.status is not _OPEN:
-            raise self._ended("commit")
+            raise ended_error(self.name, "commit", self.status)
         if self.is_running:
             self.ended_with = self.journal, self._seen
         operations = operations_of(self._seen, self._drafts) if self.wrote else []
@@ -424,14 +421,17 @@ class Transaction:
             self.reject(Conflict("a read that it has reused may have changed", seq=self.replica.seq))
             return
         checked = self.journal.conflicts() if self._has_read else []
-        if checked:
+        if checked or self.spans is not None:
             # Under one lock: the reads that are found unchanged must still be so when the commit is added.
             with self.replica.lock:
                 versions = versions_of(self._seen, checked, self.replica)
+                spans = () if self.spans is None else self.spans.checked(self._drafts)
                 if isinstance(versions, Conflict):
                     self.reject(versions)
+                elif isinstance(spans, Conflict):
+                    self.reject(spans)
                 else:
-                    self._submit(operations, versions)
+                    self._submit(operations, versions, spans)
         else:
             self._submit(operations, {})
 
@@ -443,7 +443,7 @@ class Transaction:
         """End a transaction without writes: there is nothing to decide."""
         self._settle(_ACCEPTED, Committed(self.replica.seq), None)
 
-    def _submit(self, operations: Sequence[Operation], versions: Mapping[ReadKey, Mark | None]) -> None:
+    def _submit(self, operations: Sequence[Operation], versions: Versions, spans: tuple[SpanRead, ...] = ()) -> None:
         replica = self.replica
         observed: Seen | None = None
         if self.observes is not None:
@@ -453,7 +453,7 @@ class Transaction:
         try:
             with replica.lock:
                 pending = replica._commit(
-                    operations, (), self._preconditions, self, observed, self.table_transaction, versions
+                    operations, (), self._preconditions, self, observed, self.table_transaction, versions, spans
                 )
         except BaseException as error:  # noqa: BLE001  # raised there, unless it is a conflict
             self._send_failed(error)
@@ -481,6 +481,8 @@ class Transaction:
         self.status = TRANSITIONS[self.status, _SENT]
         self.memo.clear()
         self._seen, self._drafts, self.memo, self.observes = _NOTHING_SEEN, _NO_DRAFTS, NOTHING_REMEMBERED, None
+        if self.spans is not None:
+            self.spans.end()
         if pending.verdict is None and pending.error is None and not pending.callbacks:
             pending.callbacks = _ON_DECIDED
         else:
@@ -512,7 +514,7 @@ class Transaction:
         if self.status is Status.ABORTED:
             return
         if self.status is not _OPEN:
-            raise self._ended("abort")
+            raise ended_error(self.name, "abort", self.status)
         if self.is_running:
             self.ended_with = self.journal, self._seen
         self._settle(TransactionSignal.ABORTED, None, None)
@@ -555,10 +557,10 @@ class Transaction:
         if self.memo:
             self.memo.clear()
         self._seen, self._drafts, self.memo = _NOTHING_SEEN, _NO_DRAFTS, NOTHING_REMEMBERED
-        if self._preconditions:
-            self._preconditions = ()
-        if self.launched:
-            self.launched = ()
+        if self.spans is not None:
+            self.spans.end()
+        if self._preconditions or self.launched:
+            self._preconditions = self.launched = ()
         self.journal = NOTHING_NOTED
         callbacks = self.callbacks
         if self.followers:
@@ -569,9 +571,6 @@ class Transaction:
                 callbacks[0](self)
             else:
                 call_all(callbacks, self)
-
-    def _ended(self, verb: str) -> ClosedError:
-        return ended_error(self.name, verb, self.status)
 
 
 def _decided(pending: PendingCommit) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from headwater.store.commit import Commit, NewObservation, PendingRead, Read
+from headwater.cells.pending_commit import layers_named
+from headwater.store.commit import Commit, NewObservation, PendingRead, Read, SpanRead
 from headwater.values.ids import BranchId, DocKey, LocalSeq, SessionId
 
 
@@ -19,12 +20,14 @@ class UnsentObservations:
         # By document. Every commit asks whether there are some.
         self.found: dict[DocKey, NewObservation] = {}
 
-    def put(self, doc: DocKey, body: bytes, reads: Iterable[Read | PendingRead]) -> None:
+    def put(
+        self, doc: DocKey, body: bytes, reads: Iterable[Read | PendingRead], spans: tuple[SpanRead, ...] = ()
+    ) -> None:
         """Store an observation with the next commit, if its reads are then still current."""
         marks = tuple(reads)
         confirmed = tuple(mark for mark in marks if type(mark) is Read)
         pending = tuple(mark for mark in marks if type(mark) is PendingRead)
-        basis = Commit(self._session, LocalSeq(0), (), confirmed, pending, (), self._branch)
+        basis = Commit(self._session, LocalSeq(0), (), confirmed, pending, (), self._branch, None, spans)
         self.found[doc] = NewObservation(doc, body, basis)
 
     def drop(self, doc: DocKey) -> None:
@@ -40,7 +43,7 @@ class UnsentObservations:
         """Those of runs that read no undecided commit: the store would reject the others, which stay here."""
         notes, self.found = self.found, {}
         for doc, note in notes.items():
-            layers = (layer for read in note.basis.pending_reads for layer in read.layers)
+            layers = layers_named(note.basis)
             if any(is_undecided(LocalSeq(each)) for first, last in layers for each in range(first, last + 1)):
                 self.found[doc] = note
         return tuple(note for doc, note in notes.items() if doc not in self.found)

@@ -15,6 +15,9 @@ class Upstream(Protocol):
     def load(self, doc: DocKey, through: Seq) -> StoredDocument | None:
         """The confirmed document as of a sequence number; None if it has to be fetched and will arrive by `pull`."""
 
+    def span(self, index: str, lo: bytes, hi: bytes, *, limit: int | None, reverse: bool, through: Seq) -> list[bytes]:
+        """The confirmed keys of an index from `lo` to `hi`, exclusive, as of a sequence number. Raises QueryError."""
+
     def submit(self, submission: Submission) -> None:
         """Submit a commit for decision. Raises if that is not possible; then nothing was submitted."""
 

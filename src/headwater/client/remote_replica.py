@@ -8,8 +8,8 @@ from typing import TypeAlias
 from msgspec import structs
 
 from headwater.cells.context import CONTEXT
+from headwater.cells.loaded_document import Document
 from headwater.cells.pending_commit import Failure, PendingCommit, Pulled
-from headwater.cells.replica_view import Document
 from headwater.client.document_fetch import is_in_loop
 from headwater.client.read_ahead import ReadAhead
 from headwater.client.unread_documents import UnreadDocuments

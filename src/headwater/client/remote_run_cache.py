@@ -6,9 +6,11 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypeAlias
 
 from headwater.store.backend import ObservationRow
+from headwater.store.collection_record import kind_of_index, record_doc
 from headwater.store.commit import NewObservation
 from headwater.store.observations import decode_observation
 from headwater.store.resumption import FarRow, Listing
+from headwater.store.span_resumption import SpanRow
 from headwater.sync.client_session import Answer
 from headwater.sync.frames import AskChanged, AskObservations, Changed, Observations
 from headwater.values.address import Depth
@@ -47,6 +49,11 @@ class RemoteRunCache:
             [path for path, _ in places] if self.is_changed(branch, doc, places, after) else []
             for doc, places, after in rows
         ]
+
+    def shifted(self, branch: BranchId, rows: Sequence[SpanRow]) -> Sequence[Sequence[DocKey]]:
+        del branch
+        # No query is answered at a server, so no run has read an index there.
+        return [[record_doc(kind_of_index(spans[0].index))] for spans, _ in rows]
 
     def note(self, notes: Sequence[NewObservation]) -> None:
         self._note(tuple(notes), ())

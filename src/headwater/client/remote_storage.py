@@ -27,6 +27,7 @@ from headwater.errors import (
     HeadwaterError,
     OfflineError,
     PoisonedError,
+    QueryError,
     ServerLimitError,
     SessionLostError,
     UnavailableError,
@@ -257,6 +258,17 @@ class RemoteStorage:
                 self._folder.let_go(doc)
 
     # -- for the replica -----------------------------------------------------------------------------------
+
+    def span(
+        self, branch: BranchId, index: str, lo: bytes, hi: bytes, *, limit: int | None, reverse: bool, through: Seq
+    ) -> list[bytes]:
+        """Refused: the keys of an index are at the server."""
+        del branch, lo, hi, limit, reverse, through
+        message = (
+            "queries at a server's space are not available in this version; open the file, or walk a list "
+            f"(the query reads {index})"
+        )
+        raise QueryError(message, index=index)
 
     def load(self, branch: BranchId, doc: DocKey, through: Seq) -> StoredDocument | None:
         """Fetch a document that is not here."""

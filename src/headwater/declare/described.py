@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from headwater.cells.cell import Cell
+from headwater.declare.collections.collection import Collection
 from headwater.declare.events.handler import Handler, Stream
 from headwater.declare.functions.computed import Computed
 from headwater.declare.functions.sink import Sink
@@ -17,6 +18,7 @@ _KINDS: Final[tuple[tuple[type, str], ...]] = (
     (Sink, "a sink"),
     (Stream, "a stream"),
     (Cell, "a cell"),
+    (Collection, "a collection"),
 )
 
 

@@ -158,9 +158,10 @@ async def open_all(openings: Sequence[AsyncOpening]) -> tuple[AsyncSpace, ...]:
 
 
 async def _begin(opened: Sequence[tuple[DeclaringApp[LoopOpening], LoopOpening]]) -> None:
-    """Register and restore. Not in the loop if that may wait: for a server, or for a thread that has the lock."""
+    """Register and restore. Not in the loop if that may wait: for a server, an index, or a thread that has the lock."""
     runtimes = {opening.runtime for _, opening in opened}
-    if not any(runtime.at_server or len(runtime.openings) > 1 for runtime in runtimes):
+    has_collections = any(app.has_collections for app, _ in opened)
+    if not has_collections and not any(runtime.at_server or len(runtime.openings) > 1 for runtime in runtimes):
         begin(opened)
         return
 

@@ -41,11 +41,12 @@ class ReadOnlyFile:
     def load(self, doc: DocKey, through: Seq) -> StoredDocument | None:
         """The document as of a sequence number."""
         with self._lock:
-            storage = self._held()
-            if storage.identity != self.identity:
-                message = f"{self.path} holds another space now; read the link again"
-                raise UnavailableError(message, path=str(self.path))
-            return storage.load(MAIN, doc, through)
+            return self._checked().load(MAIN, doc, through)
+
+    def span(self, index: str, lo: bytes, hi: bytes, *, limit: int | None, reverse: bool, through: Seq) -> list[bytes]:
+        """The confirmed keys of a span as of a sequence number."""
+        with self._lock:
+            return self._checked().span(MAIN, index, lo, hi, limit=limit, reverse=reverse, through=through)
 
     def submit(self, submission: Submission) -> NoReturn:
         """Nothing is written."""
@@ -65,6 +66,13 @@ class ReadOnlyFile:
                 with suppress(HeadwaterError):
                     storage.close()
                 self._stamp = _stamp(self.path)
+
+    def _checked(self) -> Storage:
+        storage = self._held()
+        if storage.identity != self.identity:
+            message = f"{self.path} holds another space now; read the link again"
+            raise UnavailableError(message, path=str(self.path))
+        return storage
 
     def _held(self) -> Storage:
         if self._storage is None:

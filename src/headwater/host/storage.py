@@ -12,15 +12,15 @@ Length: everything that the one lock guards is in one place.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final, Self, TypeVar
 
 from headwater.cells.pending_commit import Failure
 from headwater.errors import ClosedError, HeadwaterError, InvariantError, StoreError, StoreFullError, UnavailableError
+from headwater.host.between_groups import BetweenGroups
 from headwater.host.deciding_threads import DecidingThreads
 from headwater.host.disk_writer import DiskWrite, DiskWriter
-from headwater.host.without_server import WithoutServer
 from headwater.host.written_group import (
     LostGroupError,
     WrittenGroup,
@@ -34,7 +34,6 @@ from headwater.runtime.attached_replica import AttachedReplica, Decided, Outcome
 from headwater.runtime.lease import Lease
 from headwater.runtime.resources.disk_barrier import Waiting
 from headwater.runtime.run_cache import LocalRunCache, RunCache
-from headwater.store import branching
 from headwater.store.backend import Backend, Fold, LogRow, ObservationRow
 from headwater.store.commit import UNNUMBERED, Commit, CommitOutcome, Submission, TableTransaction
 from headwater.store.document import StoredDocument
@@ -64,7 +63,7 @@ TABLE_SESSION: Final = SessionId("riding")
 """The session of table transactions that are not part of a commit of documents."""
 
 
-class Storage(WithoutServer):
+class Storage(BetweenGroups):
     """One open space: its engine, its writing thread, and the replicas attached to it."""
 
     def __init__(
@@ -202,10 +201,6 @@ class Storage(WithoutServer):
         """Queue an entry that does nothing, after everything submitted before."""
         self.submit_tables(Waiting(then))
 
-    def let_go(self, branch: BranchId, docs: Collection[DocKey]) -> None:
-        """Release documents that will not be read soon."""
-        self.call(lambda engine: engine.release(branch, docs))
-
     def submit_tables(self, table_transaction: TableTransaction) -> None:
         """Queue a table transaction. Its `decided` is called when it is decided."""
         self.submit(Submission(Commit(TABLE_SESSION, UNNUMBERED), table_transaction=table_transaction), helps=True)
@@ -261,19 +256,15 @@ class Storage(WithoutServer):
             with self._guarded():
                 return work(self._engine)
 
-    def fork(self, name: str, parent: str = MAIN, at: int | None = None) -> Seq:
-        """Make a branch."""
-        place = None if at is None else Seq(at)
-        return self.call(lambda engine: branching.fork(engine, self._clock, name, BranchId(parent), place))
-
-    def merge(self, source: str, into: str = MAIN) -> CommitOutcome:
-        """Merge a branch. Replicas of the target are notified as of any commit."""
+    def commit(self, work: Callable[[Engine], tuple[_T, CommitOutcome | None]]) -> _T:
+        """Use the engine for a commit of the store itself, between two groups. Replicas are notified of it."""
         with self._lock:
             self._check_open()
             with self._guarded():
-                outcome = branching.merge(self._engine, BranchId(source), BranchId(into))
-                self._tell([outcome])
-            return outcome
+                found, outcome = work(self._engine)
+                if outcome is not None:
+                    self._tell([outcome])
+            return found
 
     def disown(self) -> None:
         """In a forked child, without the thread that decides: the file is not touched here, nor even closed."""

@@ -29,6 +29,12 @@ class ReplicaStorage(Protocol):
     def load(self, branch: BranchId, doc: DocKey, through: Seq) -> StoredDocument | None:
         """A document as of a sequence number; None if it does not exist, or will arrive by itself."""
 
+    def span(
+        self, branch: BranchId, index: str, lo: bytes, hi: bytes, *, limit: int | None, reverse: bool, through: Seq
+    ) -> list[bytes]:
+        """The first keys of an index with `lo <= key < hi`, or the last, backwards, as of a sequence number."""
+        ...
+
     def submit(self, submission: Submission, *, helps: bool) -> None:
         """Queue a commit."""
 
@@ -58,6 +64,10 @@ class ReplicaPort:
     def load(self, doc: DocKey, through: Seq) -> StoredDocument | None:
         """The document as of a sequence number; from the engine's cache if it was not written since."""
         return self._storage.load(self._branch, doc, through)
+
+    def span(self, index: str, lo: bytes, hi: bytes, *, limit: int | None, reverse: bool, through: Seq) -> list[bytes]:
+        """The first confirmed keys of an index, or the last, backwards."""
+        return self._storage.span(self._branch, index, lo, hi, limit=limit, reverse=reverse, through=through)
 
     def submit(self, submission: Submission) -> None:
         """Queue a commit. A plain program helps to decide a full group; an event loop is never blocked."""

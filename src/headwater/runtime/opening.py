@@ -31,6 +31,7 @@ from headwater.errors import HeadwaterError, UsageError, UserCodeError
 from headwater.machine import machine
 from headwater.runtime.block_commit import commit_block
 from headwater.runtime.by_address import ByAddress
+from headwater.runtime.collection_records import CollectionHost
 from headwater.runtime.connection import Connection
 from headwater.runtime.console_port import OnConsole
 from headwater.runtime.entered_space import EnteredSpace
@@ -70,13 +71,7 @@ D = TypeVar("D", bound=Doc)
 
 
 class Opening(
-    OutsideParts,
-    EnteredSpace,
-    ByAddress,
-    PieceHost,
-    RunHost,
-    InspectedSpace,
-    RuntimeOpening,
+    OutsideParts, EnteredSpace, ByAddress, PieceHost, RunHost, InspectedSpace, CollectionHost, RuntimeOpening
 ):
     """An app that is open at a space, plain or async."""
 

@@ -20,6 +20,14 @@ class DeclaringApp(Protocol[O_contra]):
     def register_in(self, opening: O_contra) -> None:
         """Register the functions. Nothing runs."""
 
+    @property
+    def has_collections(self) -> bool:
+        """Whether it declares collections, whose indexes may have to be built."""
+        ...
+
+    def declare_in(self, opening: O_contra) -> None:
+        """Declare the collections, and build indexes that are new. May wait for the disk."""
+
     def restore_in(self, opening: O_contra) -> None:
         """Restore earlier runs, and deploy the workflows. Nothing runs."""
 
@@ -28,7 +36,13 @@ class DeclaringApp(Protocol[O_contra]):
 
 
 def begin(opened: Sequence[tuple[DeclaringApp[O], O]]) -> None:
-    """Register and restore all functions. No pass runs meanwhile: the locks of all runtimes are held."""
+    """Declare collections, then register and restore all functions.
+
+    No pass runs while functions are registered: the locks of all runtimes are held.
+    """
+    for app, opening in opened:
+        # What is restored may have read them.
+        app.declare_in(opening)
     with ExitStack() as locks:
         # In one order in all threads.
         for runtime in sorted(settle_order(opening.runtime for _, opening in opened), key=lambda each: each.name):

@@ -10,6 +10,7 @@ from typing import Final, Protocol, runtime_checkable
 
 import msgspec
 
+from headwater.cells.span_records import SpanKey
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import SETTLED
 from headwater.declare.functions.function_options import FunctionOptions
@@ -19,8 +20,8 @@ from headwater.declare.functions.mutables import changed_containers
 from headwater.errors import HeadwaterError, UnavailableError
 from headwater.runtime.run_cache import RunCache
 from headwater.scheduler.graph.node import Node
-from headwater.scheduler.runs.persistence import CALLS_KEY, CHANGED_CODE, NOTHING
-from headwater.scheduler.runs.resumed_node import Resumed
+from headwater.scheduler.runs.persistence import CALLS_KEY
+from headwater.scheduler.runs.resumed_node import CHANGED_CODE, NOTHING, Resumed
 from headwater.scheduler.scheduler_limits import UNREAD_MAX
 from headwater.store.backend import ObservationRow
 from headwater.store.observations import Arguments
@@ -194,7 +195,7 @@ class Restorer:
                 elif isinstance(home, RestorePort):
                     # Of another app, which has its own rows; unless that is restored after this one.
                     home.restorer.take_over_one(each)
-        persistence.restore_all(batch, found, self._is_changed, unmade)
+        persistence.restore_all(batch, found, self._is_changed, unmade, self._shifted)
         self._hold_reads(batch)
         for node in batch if persistence.missed else ():
             missed = persistence.missed.get(node.id)
@@ -314,6 +315,9 @@ class Restorer:
             # Written here, not decided yet.
             return True
         return self._space.run_cache.is_changed(self._branch, doc, places, after)
+
+    def _shifted(self, rows: Sequence[tuple[tuple[SpanKey, ...], Seq]]) -> Sequence[Sequence[DocKey]]:
+        return self._space.run_cache.shifted(self._branch, rows)
 
     def _forget(self, found: Listing, start: str, declared: Collection[str]) -> None:
         """Delete observations of functions that were removed from the app."""

@@ -17,6 +17,7 @@ from headwater.store.resumption import (
     listing,
     overlapping_writes,
 )
+from headwater.store.span_resumption import SpanRow, shifted_since
 from headwater.values.address import Depth
 from headwater.values.ids import BranchId, DocKey, Seq
 from headwater.values.tree import Path
@@ -46,6 +47,9 @@ class RunCache(Protocol):
     def changed_since(self, branch: BranchId, rows: Sequence[FarRow]) -> list[list[Path]]:
         """For each row, which of its places were changed after its sequence number, or may have been."""
 
+    def shifted(self, branch: BranchId, rows: Sequence[SpanRow]) -> Sequence[Sequence[DocKey]]:
+        """For each row, the documents that have changed in its spans since, or the record of a collection."""
+
     def note(self, notes: Sequence[NewObservation]) -> None:
         """Store observations of runs that wrote nothing."""
 
@@ -71,6 +75,9 @@ class LocalRunCache:
 
     def changed_since(self, branch: BranchId, rows: Sequence[FarRow]) -> list[list[Path]]:
         return self._storage.call(lambda engine: changed_since(engine, branch, rows))
+
+    def shifted(self, branch: BranchId, rows: Sequence[SpanRow]) -> Sequence[Sequence[DocKey]]:
+        return self._storage.call(lambda engine: shifted_since(engine, branch, rows))
 
     def note(self, notes: Sequence[NewObservation]) -> None:
         self._storage.call(lambda engine: engine.observe(notes))

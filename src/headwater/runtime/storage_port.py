@@ -10,6 +10,7 @@ from headwater.machine import Lock
 from headwater.runtime.attached_replica import AttachedReplica
 from headwater.runtime.connection import Connection
 from headwater.runtime.run_cache import EnginePort, RunCache
+from headwater.store.collection_record import CollectionRecord
 from headwater.store.commit import TableTransaction
 from headwater.store.space_identity import SpaceIdentity
 from headwater.values.ids import BranchId, DocKey
@@ -81,6 +82,10 @@ class LocalStorage(StoragePort, EnginePort, Protocol):
 
     along: dict[str, object]
     """Objects that live as long as the storage, by the name of their owner."""
+
+    def declare(self, record: CollectionRecord, *, branch: str = ...) -> CollectionRecord:
+        """Add to the record of a collection, and build its new indexes. Replicas are notified as of any commit."""
+        ...
 
     def submit_tables(self, transaction: TableTransaction) -> None:
         """Queue a table transaction."""

@@ -15,6 +15,7 @@ from headwater.cells.document_class import Doc, fields_of_class
 from headwater.cells.document_kinds import kind_of_id
 from headwater.cells.reading import schema_at
 from headwater.cells.space_port import ADVISORY
+from headwater.declare.collections.collection import Collection
 from headwater.errors import HeadwaterError
 from headwater.runtime.event_service import EventHost
 from headwater.runtime.server_rules import may_write
@@ -53,7 +54,10 @@ def declared_types(declared: Mapping[str, object]) -> Value | None:
         elif isinstance(thing, Doc):
             kind = type(thing)
             docs[name] = shaping.classes.setdefault(kind, shaping.name(kind, kind.__name__))
-    if not cells and not docs:
+        elif isinstance(thing, Collection):
+            kind = thing.document_class
+            shaping.classes.setdefault(kind, shaping.name(kind, kind.__name__))
+    if not cells and not shaping.classes:
         return None
     kinds: dict[str, Value] = {}
     done: set[type] = set()

@@ -36,6 +36,7 @@ from headwater.scheduler.passes.gate_control import GateControl
 from headwater.scheduler.passes.one_shot import pull_once
 from headwater.scheduler.passes.outstanding import Outstanding, outstanding
 from headwater.scheduler.passes.settle import Settle
+from headwater.scheduler.passes.tallies import Tallies
 from headwater.scheduler.runs.adoption import Adoption
 from headwater.scheduler.runs.attempt import Call
 from headwater.scheduler.runs.decision_waits import DecisionWaits
@@ -114,7 +115,7 @@ class Scheduler:
         self.trace = Trace()
         self.gates = Gates(now)
         self.queue = Queue()
-        self.graph = Graph(self._on_live, self._on_dormant, self.queue.lowered)
+        self.graph = Graph(replica, self._on_live, self._on_dormant, self.queue.lowered)
         self.registry = Registry(self.graph, self.gates.configure, self.trace, now, eager=demand == "eager")
         self.invalidation = Invalidation(self.graph, self.gates, self.trace, now, self.queue.put)
         self.persistence = Persistence(replica, self.graph, self.gates, self.invalidation, self.trace)
@@ -186,6 +187,11 @@ class Scheduler:
         self._unlisten = replica.listen(self._receive, self.graph.index.docs)
         self.invalidation.on_derived = Adoption(replica, self.graph, self.persistence, self.invalidation).consider
         replica.on_derived, replica.result_docs = self._receive, self.graph.writers
+        replica.span_kinds, replica.live_tally = (
+            self.graph.spans.kinds,
+            Tallies(environment.lock, self.invalidation, self.graph).tally,
+        )
+        replica.written_docs = self.graph.written_docs
         self.decision_waits = self.invalidation.decision_waits = DecisionWaits(replica, self._receive)
         self.arrivals = Arrivals(replica, self.ready, self._receive, self.recheck_events, space)
         self.arrivals.attach(self.runner, self.events, self.invalidation)

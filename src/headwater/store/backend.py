@@ -48,6 +48,13 @@ class SnapshotRow(msgspec.Struct, frozen=True, gc=False):
     body: bytes | None
 
 
+class BodyRow(msgspec.Struct, frozen=True, gc=False):
+    """The newest state of a document with its body, if a snapshot has it."""
+
+    head: HeadRow
+    snapshot: SnapshotRow | None
+
+
 class BranchRow(msgspec.Struct, frozen=True, gc=False):
     """A branch: its parent's documents as of `fork_seq`, and its own since."""
 
@@ -77,6 +84,37 @@ class ReplayRow(msgspec.Struct, frozen=True, gc=False):
     seq: Seq
 
 
+class IndexRow(msgspec.Struct, frozen=True, gc=False):
+    """An index of a collection on a branch, as of its last fold."""
+
+    branch: BranchId
+    name: str
+    since: Seq
+    """Its keys are known from this commit on."""
+    through: Seq
+    """The newest commit whose keys are folded."""
+    count: int
+    digest: int
+    """The sum of the checksums of its keys: the order in which they came does not matter."""
+
+
+class EntryFold(msgspec.Struct, frozen=True, gc=False):
+    """What a part of the log changes in the keys of one index. The row is that of the index afterwards."""
+
+    row: IndexRow
+    removed: list[bytes]
+    added: list[bytes]
+    is_new: bool = False
+    """Replace all keys that there may be."""
+
+
+class ShiftRow(msgspec.Struct, frozen=True, gc=False):
+    """What a commit did to the documents of collections, encoded."""
+
+    seq: Seq
+    body: bytes
+
+
 @dataclass(slots=True)
 class Fold:
     """The rows that a part of the log adds to the caches, up to and including `through`."""
@@ -91,6 +129,11 @@ class Fold:
     observations: list[tuple[BranchId, ObservationRow]] = field(default_factory=list)
     unobserved: list[tuple[BranchId, DocKey, Seq]] = field(default_factory=list)
     """Observations to delete if they are older than this commit."""
+    entries: list[EntryFold] = field(default_factory=list)
+    """Of indexes of collections. Each has a `through` of its own."""
+    shifts: list[ShiftRow] = field(default_factory=list)
+    shift_floor: Seq | None = None
+    """Shifts up to this commit may be deleted; None: nothing is."""
 
 
 @dataclass(slots=True)
@@ -178,11 +221,20 @@ class Backend(Protocol):
     def row(self, seq: Seq) -> LogRow | None:
         """One row."""
 
+    def rows(self, seqs: Sequence[Seq]) -> list[LogRow]:
+        """Those of these rows that are there, by one lookup for all."""
+
     def branches(self) -> list[BranchRow]:
         """All branches, in the order of their creation."""
 
     def head(self, branch: BranchId, doc: DocKey) -> HeadRow | None:
         """The newest folded state of a document on this branch, without its ancestors."""
+
+    def bodies(self, branch: BranchId, docs: Sequence[DocKey]) -> list[BodyRow]:
+        """The heads of these documents on this branch itself, with their snapshots, by one lookup for all.
+
+        A document that is missing here may be damaged: `head` tells.
+        """
 
     def never_written(self, docs: Sequence[DocKey]) -> list[DocKey]:
         """Those of the documents that are not in the caches, on any branch."""
@@ -240,6 +292,30 @@ class Backend(Protocol):
 
     def require(self, feature: str) -> None:
         """Add a feature, before the first commit that uses it. Durable when it returns."""
+
+    def make_collections(self, newest: Seq) -> None:
+        """Make the tables of collections, as far as they are missing, and require the feature. Durable.
+
+        Shifts are recorded from the commit after `newest` on.
+        """
+
+    def index_rows(self) -> list[IndexRow]:
+        """All undamaged indexes of collections of all branches; none without their tables."""
+
+    def entries(self, branch: BranchId, name: str, lo: bytes, hi: bytes, limit: int, *, reverse: bool) -> list[bytes]:
+        """The first keys of an index with `lo <= key < hi`, or the last, backwards, as of its last fold."""
+
+    def entry_sums(self, branch: BranchId, name: str) -> tuple[int, int]:
+        """The number of keys of an index, and the sum of their checksums, counted."""
+
+    def entry_count(self, branch: BranchId, name: str) -> int:
+        """The number of keys of an index, counted."""
+
+    def shift_floor(self) -> Seq:
+        """Shifts up to this commit were deleted, or never recorded."""
+
+    def shifts(self, after: Seq, through: Seq) -> list[ShiftRow] | None:
+        """Folded shifts in order, with `after < seq <= through`; None if not all of them are here."""
 
     def drop_log(self, horizon: Horizon) -> None:
         """Delete the log up to the horizon, and snapshots that a newer one at or below it replaces."""

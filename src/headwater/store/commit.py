@@ -65,6 +65,23 @@ class PendingRead(msgspec.Struct, frozen=True, array_like=True, gc=False):
     depth: Depth = Depth.DEEP
 
 
+class SpanRead(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A read of the keys `lo <= key < hi` of an index, as of confirmed commit `seq` with `layers` on top.
+
+    `layers` are pending commits of the same session that had a key in the span, as ranges from first to last: each must
+    have been accepted. `layered` are the documents through which they had it: a layer on another document than it was
+    made on may have another key. `fields` are those that were read of every document in the span.
+    """
+
+    index: str
+    lo: bytes
+    hi: bytes
+    seq: Seq
+    fields: tuple[str, ...] = ()
+    layers: tuple[tuple[LocalSeq, LocalSeq], ...] = ()
+    layered: tuple[DocKey, ...] = ()
+
+
 class Absent(msgspec.Struct, frozen=True, array_like=True, tag="absent", gc=False):
     """The document was never written; a deleted one does not count as absent."""
 
@@ -103,6 +120,7 @@ class Commit(msgspec.Struct, frozen=True, array_like=True, gc=False):
     branch: BranchId = MAIN
     seen: Seen | None = None
     """For the result of a run: its operation and its observation, for `observations`."""
+    spans: tuple[SpanRead, ...] = ()
 
 
 class NewObservation(msgspec.Struct, frozen=True, gc=False):

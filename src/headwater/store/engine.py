@@ -22,15 +22,15 @@ from headwater.errors import (
     LimitError,
     LocalProtocolError,
     NotFoundError,
-    PreconditionError,
     StoreError,
     UnavailableError,
 )
 from headwater.store.applying import apply_operation
 from headwater.store.backend import GENESIS, Backend, Fold, Horizon, LogRow, ObservationRow
+from headwater.store.collection_record import Shift
+from headwater.store.collections import Collections
 from headwater.store.commit import (
     UNNUMBERED,
-    Absent,
     Commit,
     CommitEntry,
     CommitOutcome,
@@ -41,14 +41,11 @@ from headwater.store.commit import (
     ForkEntry,
     NewObservation,
     Operation,
-    OriginCommitted,
     PendingRead,
-    Precondition,
     Read,
     Refused,
     Submission,
     TableTransaction,
-    ValueIs,
     Verdict,
     encode_entry,
 )
@@ -58,15 +55,14 @@ from headwater.store.decided_commit import Recent
 from headwater.store.document import Documents, unfolded
 from headwater.store.elision import elided, is_elided, newer_basis, operations_digest, seen_through
 from headwater.store.folding import build_fold
+from headwater.store.preconditions import unmet_by
 from headwater.store.same_reads import is_same_pending_read, is_same_read
 from headwater.store.sessions import NO_SESSION, Session, Sessions
 from headwater.store.state_cache import DocState, StateCache, are_all_writes, ends_with_whole_layer, layered_writes
 from headwater.store.store_limits import FOLD_BYTES, FOLD_COMMITS
 from headwater.values.address import address_text
-from headwater.values.codec import digest
 from headwater.values.ids import BranchId, DocKey, LocalSeq, Millis, Seq, SessionId
 from headwater.values.seams import Clock
-from headwater.values.tree import ABSENT
 from headwater.values.value_limits import COMMIT_BYTES_MAX, DOCUMENT_BYTES_MAX
 
 Append: TypeAlias = Callable[[Sequence[LogRow], Fold | None, Sequence[tuple[BranchId, ObservationRow]]], None]
@@ -109,6 +105,7 @@ class Engine:
         # The session of all commits after `_others`.
         self._author, self._others = NO_SESSION, self.head
         self.states = StateCache(backend, self.documents)
+        self.collections = Collections(backend, self.documents, self.states, self._sessions, lambda: self.head)
         start = Horizon(horizon.seq, horizon.chain or GENESIS)
         for row, entry in unfolded(backend, self.documents.folded, self.head, start):
             self._advance((row,), (entry,))
@@ -185,6 +182,9 @@ class Engine:
 
     def _are_same(self, basis: Commit, session: Session) -> bool:
         """Whether all reads of a run give the same values now, whatever was written since (I7)."""
+        if basis.spans:
+            # What they gave is not known here.
+            return False
         documents, branch = self.documents, basis.branch
         for read in basis.reads:
             if read.seq > self.head or not is_same_read(documents, branch, self.states.get(branch, read.doc), read):
@@ -341,10 +341,11 @@ class Engine:
         if commit.branch not in self.documents.branches:
             return Refused(f"there is no branch {commit.branch!r}", code=NotFoundError.code)
         for precondition in commit.preconditions:
-            unmet = self._unmet(precondition, commit.branch, session)
+            unmet = unmet_by(precondition, commit.branch, session, self.states, self._sessions)
             if unmet is not None:
                 return unmet
-        return self._outdated(commit, session) if commit.reads or commit.pending_reads else None
+        found = self._outdated(commit, session) if commit.reads or commit.pending_reads else None
+        return self.collections.objection(commit, session) if found is None and commit.spans else found
 
     def _outdated(self, commit: Commit, session: Session) -> Verdict | None:
         """The conflict with its reads, if any."""
@@ -372,22 +373,6 @@ class Engine:
             f"it says to have read {address_text(doc)} as of commit {seq}, and the log ends with commit {self.head}"
         )
         return Refused(reason, doc, code=LocalProtocolError.code)
-
-    def _unmet(self, precondition: Precondition, branch: BranchId, session: Session) -> Refused | None:
-        match precondition:
-            case Absent(doc):
-                if self.states.get(branch, doc).seq:
-                    reason = "the document exists already, or was deleted: its id was used before"
-                    return Refused(reason, doc, precondition, PreconditionError.code)
-            case ValueIs(doc, expected):
-                value = self.states.get(branch, doc).value
-                if (b"" if value is ABSENT else digest(value)) != expected:
-                    return Refused("the document holds another value", doc, precondition, PreconditionError.code)
-            case OriginCommitted(local_seq):
-                if self._sessions.seq_of(session, local_seq) is None:
-                    reason = f"commit {local_seq}, which it follows from, was not accepted"
-                    return Refused(reason, None, precondition, PreconditionError.code)
-        return None
 
     def _overwritten(self, branch: BranchId, state: DocState, read: Read) -> Conflict | None:
         """Check a confirmed read against every later write of the document."""
@@ -485,6 +470,12 @@ class Engine:
         merged: tuple[BranchId, Seq] | None = None,
     ) -> Verdict:
         """Append the commit to the batch and update the documents."""
+        shifts: Sequence[Shift] = ()
+        if self.collections.is_used:
+            found = self.collections.shifts_of(commit, effects, Seq(self.head + len(batch.rows) + 1))
+            if isinstance(found, Refused):
+                return found
+            shifts = found
         entry = CommitEntry(
             commit.branch, commit.session, commit.local_seq, batch.at, commit.operations, merged, commit.seen
         )
@@ -501,6 +492,8 @@ class Engine:
         seq = self._link(batch, body, entry)
         if commit.session != self._author:
             self._author, self._others = commit.session, Seq(seq - 1)
+        if self.collections.is_used:
+            self.collections.add(commit, effects, shifts)
         for index, state in enumerate(states):
             state.write(seq, commit, effects[index], size)
         return Committed(seq)
@@ -522,8 +515,10 @@ class Engine:
             append = self._host_append or self.backend.append
             append(batch.rows, batch.fold, batch.observed)
         if batch.fold is not None:
-            self.documents.after_fold(batch.fold)
-            self._sessions.folded(batch.fold.through)
+            if batch.fold.through > self.documents.folded:
+                self.documents.after_fold(batch.fold)
+                self._sessions.folded(batch.fold.through)
+            self.collections.after_fold(batch.fold)
         self._advance(batch.rows, batch.entries)
 
     def _write_or_undo(self, batch: _Batch) -> None:
@@ -548,6 +543,7 @@ class Engine:
         for branch, head in batch.fold.heads if batch.fold is not None else ():
             self.states.drop(branch, head.doc)
         self._sessions.forget(batch.decided)
+        self.collections.undo(self.head, batch.fold)
 
     def append_fork(self, entry: ForkEntry) -> Seq:
         """Append the entry of a new branch."""
@@ -566,17 +562,38 @@ class Engine:
         batch.decided.append(commit)
         verdict = self._append(commit, states, effects, batch, merged)
         self._write_or_undo(batch)
-        return CommitOutcome(commit, verdict, effects)
+        return CommitOutcome(commit, verdict, effects if type(verdict) is Committed else ())
 
     # -- folding -------------------------------------------------------------------------------------------
 
     def _due_fold(self) -> Fold | None:
         tail = self.documents.tail
-        due = len(tail.entries) >= FOLD_COMMITS or tail.weight >= FOLD_BYTES
-        return build_fold(self.documents, self.states, self.head, self.backend.observation) if due else None
+        if len(tail.entries) >= FOLD_COMMITS or tail.weight >= FOLD_BYTES:
+            return self._build_fold(is_last=False)
+        if not self.collections.due:
+            return None
+        # Of an index alone.
+        fold = Fold(self.documents.folded)
+        self.collections.add_entries(fold)
+        return fold
+
+    def _build_fold(self, *, is_last: bool) -> Fold:
+        fold = build_fold(self.documents, self.states, self.head, self.backend.observation)
+        if self.collections.is_used:
+            self.collections.add_to_fold(fold, is_last=is_last)
+        return fold
 
     def fold(self) -> None:
         """Update the caches to the newest commit, so that the next opening has no tail to replay."""
         if self.documents.folded < self.head:
-            fold = build_fold(self.documents, self.states, self.head, self.backend.observation)
+            self._write_or_undo(_Batch(self._clock.now_ms(), fold=self._build_fold(is_last=True)))
+        else:
+            self.fold_entries()
+
+    def fold_entries(self) -> None:
+        """Write the keys of the indexes that are due."""
+        fold = Fold(self.documents.folded)
+        while self.collections.due:
+            self.collections.add_entries(fold)
+        if fold.entries:
             self._write_or_undo(_Batch(self._clock.now_ms(), fold=fold))

@@ -13,11 +13,14 @@ from typing import Final
 
 from headwater.errors import LimitError, MigrationError, UsageError
 
-KNOWN: Final[Mapping[str, str]] = {"spaces": "0.1"}
+KNOWN: Final[Mapping[str, str]] = {"spaces": "0.1", "collections": "0.1"}
 """The features of this version, each with the first version that knows it.
 
-`spaces`: entries of the outbox for other spaces. Older programs would never deliver them.
+`spaces`: entries of the outbox for other spaces. Older programs would never deliver them. `collections`: tables of the
+keys of documents, which older programs would not maintain.
 """
+
+COLLECTIONS: Final = "collections"
 
 FEATURES_MAX: Final = 6
 """With more features, a new format is due."""

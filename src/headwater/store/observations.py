@@ -69,15 +69,24 @@ class FarSeen(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unk
     """Calls with arguments, as in `Extra`, by the index of the read in `reads`."""
 
 
+class SpanSeen(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
+    """A read of an index of a collection: of its keys in a span, and of some fields of the documents there."""
+
+    index: str
+    lo: bytes
+    hi: bytes
+    fields: tuple[str, ...] = ()
+
+
 class Extra(
     msgspec.Struct,
     frozen=True,
     gc=False,
     omit_defaults=True,
     forbid_unknown_fields=True,
-    rename={"error": "e", "calls": "c", "gate": "g", "far": "f"},
+    rename={"error": "e", "calls": "c", "gate": "g", "far": "f", "spans": "s"},
 ):
-    """Rare parts of an observation: a map in the row. The keys `s` (spans) and `l` (label) are reserved.
+    """Rare parts of an observation: a map in the row. The key `l` (label) is reserved.
 
     An unknown key may restrict the use of the row: then the row is no observation.
     """
@@ -87,6 +96,7 @@ class Extra(
     calls: tuple[Called, ...] = ()
     gate: GateSettings | None = None
     far: tuple[FarSeen, ...] = ()
+    spans: tuple[SpanSeen, ...] = ()
 
 
 class Observation(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):

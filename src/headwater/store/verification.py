@@ -1,7 +1,7 @@
 """Verification of a space: reads everything, changes nothing.
 
 First the database checks its own file. Then the hash chain is checked from the first commit of the log to the newest.
-Then the documents are folded from the log again and compared with the caches.
+Then the documents are folded from the log again and compared with the caches, and so are the indexes of collections.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import msgspec
 from headwater.errors import CorruptError, InvariantError, UsageError
 from headwater.store.applying import apply_operation
 from headwater.store.backend import GENESIS, BranchRow, HeadRow, Progress
+from headwater.store.collection_checks import collection_findings
 from headwater.store.commit import CommitEntry, ForkEntry
 from headwater.store.compaction import snapshot_digest
 from headwater.store.document import Documents, read_entry
@@ -57,6 +58,7 @@ def verify(engine: Engine, progress: Progress = lambda _done, _total: None) -> V
             _check_entries(engine, report)
             _check_caches(engine, report)
             _check_observations(engine, report)
+            report.findings += collection_findings(engine)
     except (CorruptError, InvariantError, UsageError) as error:
         # The last two: existing rows are folded again, or an operation does not fit its document.
         report.findings.append(error.message)

@@ -51,7 +51,7 @@ def derive_id(kind: str, *cause: object) -> DocId:
         except RecursionError:
             raise LimitError("cannot derive an id: the cause contains itself or is nested too deep") from None
         body = encode(freeze(parts, "a cause"))
-    return DocId(f"{kind}:{_letters(sha256(body).digest())}")
+    return DocId(f"{kind}:{letters_of(sha256(body).digest())}")
 
 
 def _short_body(kind: str, cause: tuple[object, ...]) -> bytes | None:
@@ -70,7 +70,7 @@ def _short_body(kind: str, cause: tuple[object, ...]) -> bytes | None:
     return _plain.encode([kind, *cause])
 
 
-def _letters(digest: bytes) -> str:
+def letters_of(digest: bytes) -> str:
     """The first 160 bits in base 32, in small letters: ten bits, two letters at a time."""
     bits = int.from_bytes(digest[:_DIGEST_BYTES], "big")
     return "".join([_PAIRS[bits >> shift & 1023] for shift in _SHIFTS])

@@ -65,3 +65,5 @@ class Notification(msgspec.Struct, frozen=True):
     kind: Kind
     changes: tuple[Change, ...]
     source: object = None
+    shifts: tuple[object, ...] = ()
+    """Changes of documents of collections whose indexes are read (`cells.member_shifts.VisibleShift`)."""

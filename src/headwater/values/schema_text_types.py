@@ -5,7 +5,7 @@ Python's own isoformat is used, not msgspec's, which rounds offsets from UTC to 
 
 from __future__ import annotations
 
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Final, cast
 from uuid import UUID
@@ -34,6 +34,18 @@ def _decimal_text(value: Decimal) -> str:
         raise RefusedError(f"{short(value)} is not a number; use None")
     return Decimal.__str__(value)
 
+
+def instant_text(micros: int) -> str:
+    """The stored text of an instant, in UTC: microseconds since 1970."""
+    return (_EPOCH + timedelta(microseconds=micros)).isoformat()
+
+
+def elapsed_text(micros: int) -> str:
+    """The stored text of a duration in microseconds."""
+    return _duration_text(timedelta(microseconds=micros))
+
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 TEXTS: Final = (
     TextSchema(datetime, datetime.isoformat, datetime.fromisoformat),

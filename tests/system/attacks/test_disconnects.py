@@ -77,7 +77,8 @@ def test_client_that_ends_its_side_and_reads_nothing_does_not_stay(
         channel = served.spaces.channels[space]
         client = next(iter(channel.connections.values()))
         raw.say(Pull(2, (doc("a"),)))
-        eventually(lambda: bool(client._is_full))  # type: ignore[attr-defined]  # a client
+        # Or cut off before, on a busy machine: it answers no pings.
+        eventually(lambda: bool(client._is_full) or not channel.connections)  # type: ignore[attr-defined]  # a client
         raw.line.shutdown(socket.SHUT_WR)
         eventually(lambda: not channel.connections)
 

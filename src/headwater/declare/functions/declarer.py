@@ -7,6 +7,7 @@ from typing import Any
 from headwater.cells.context import CONTEXT
 from headwater.cells.document_class import Doc
 from headwater.cells.elements import owner_of
+from headwater.cells.query import Query
 from headwater.cells.reading import Readable
 from headwater.declare.functions.computed import Computed
 from headwater.declare.verb_port import CURRENT_BUILDER, Verbs
@@ -38,4 +39,6 @@ def owner_of_source(source: object) -> object:
     """The owner of a source, if it has one."""
     if isinstance(source, Readable | Doc):
         return owner_of(source)
+    if isinstance(source, Query):
+        return source._owner  # noqa: SLF001  # what authors hold has no public names but its own
     return source.owner if isinstance(source, Computed) else None

@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from headwater.cells.pending_commit import Mark, ReadKey
+from headwater.cells.replica import Replica
 from headwater.scheduler.graph.liveness import Liveness
 from headwater.scheduler.graph.node import DocPath, Node, NodeStatus
 from headwater.scheduler.graph.order import Ranks
 from headwater.scheduler.graph.reader_index import ReaderIndex
+from headwater.scheduler.graph.span_readers import SpanReaders
+from headwater.store.collection_record import kind_of
 from headwater.values.address import overlaps
 from headwater.values.ids import DocKey
 
@@ -22,9 +25,17 @@ class Graph:
     """The nodes of one scheduler and the edges between them."""
 
     def __init__(
-        self, on_live: Callable[[Node], None], on_dormant: Callable[[Node], None], on_lowered: Callable[[Node], None]
+        self,
+        replica: Replica,
+        on_live: Callable[[Node], None],
+        on_dormant: Callable[[Node], None],
+        on_lowered: Callable[[Node], None],
     ) -> None:
         self.index: ReaderIndex[Node] = ReaderIndex()
+        # The same for indexes of collections.
+        self.spans: SpanReaders = SpanReaders(replica)
+        # The documents that nodes write, by kind: made when it is asked for.
+        self._written: dict[str, list[DocKey]] | None = None
         self.writers: dict[DocKey, tuple[Node, ...]] = {}
         # Nodes that have not run yet, by their declared reads.
         self._declared: dict[DocKey, dict[Node, None]] = {}
@@ -79,6 +90,15 @@ class Graph:
                     found[writer] = None
         return list(found)
 
+    def written_docs(self, kind: str) -> list[DocKey]:
+        """The documents of a kind that nodes write."""
+        found = self._written
+        if found is None:
+            found = self._written = {}
+            for doc in dict.fromkeys([*self.writers, *self.envelopes]):
+                found.setdefault(kind_of(doc), []).append(doc)
+        return found.get(kind, [])
+
     def is_awaited(self, node: Node) -> bool:
         """Whether its output, or its envelope, was read."""
         readers = self.readers(node)
@@ -90,6 +110,7 @@ class Graph:
 
     def insert(self, node: Node) -> None:
         """Add a node with its outputs and declared reads."""
+        self._written = None
         for doc in node.outputs:
             # Before the node is one of the writers.
             readers = self.readers_of(doc) if self._declared or doc in self.index.docs else ()
@@ -116,6 +137,9 @@ class Graph:
         for doc, path, bits in node.reads:
             self.index.remove(doc, path, bool(bits), node)
         node.reads = ()
+        self._written = None
+        if node.rare.spans:
+            self.spans.forget(node)
         if node.spec.declared_reads:
             self._undeclare(node)
         if node.above:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
 from headwater.cells.kept_reads import RunReads
 from headwater.cells.pending_commit import ReadKey
+from headwater.cells.span_records import SpanKey
 from headwater.cells.transaction import Transaction
 from headwater.errors import HeadwaterError, UserCodeError
 from headwater.scheduler.graph.gate import Gate
@@ -180,6 +181,10 @@ class NodeSpec(SharedSpec):
     origin: Callable[..., object] | None = None
 
 
+NO_SPANS: Final[Mapping[SpanKey, bytes]] = MappingProxyType({})
+"""Shared by all nodes that read no index."""
+
+
 @dataclass(slots=True, eq=False)
 class RareFields:
     """The fields of a node that few nodes need. The others share one record, which is never written to."""
@@ -197,6 +202,8 @@ class RareFields:
     has_far: bool = False
     # runner: the reads, and the same with the keys that they have in their spaces, to be compared with the next run.
     far_reads: tuple[tuple[ReadKey, ...], tuple[object, ...]] | None = None
+    # span_readers: the reads of the last run in indexes of collections, with the answers it has got; no bytes for keys.
+    spans: Mapping[SpanKey, bytes] = field(default_factory=lambda: NO_SPANS)
     # order: the nodes of its cycle, in which all read each other.
     cycle: list[Node] | None = None
     # runner: the error of the last attempt.

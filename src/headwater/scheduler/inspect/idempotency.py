@@ -85,6 +85,19 @@ class _Image(msgspec.Struct, frozen=True):
     written: dict[DocKey, Maybe]
 
 
+def _is_far(node: Node) -> bool:
+    """Whether it has read more than documents of its space, which a repeated run would read as of now."""
+    return node.rare.has_far or bool(node.rare.spans)
+
+
+def _copy_of(tx: Transaction) -> Transaction:
+    """A new transaction for the same work, with the same snapshots and without the writes."""
+    other = Transaction(tx.replica, tx.name, read_only=tx.read_only, cause=tx.cause)
+    other.node, other.triggers, other.surface = tx.node, tx.triggers, tx.surface
+    other._seen = dict(tx._seen)  # noqa: SLF001  # nothing else copies a transaction
+    return other
+
+
 class IdempotencyCheck:
     """The idempotency check."""
 
@@ -104,10 +117,10 @@ class IdempotencyCheck:
         node, tx = attempt.node, attempt.tx
         # An effect need not be idempotent. A suspended run cannot be compared: its surroundings have changed meanwhile.
         # An attempt that has started something would start it twice.
-        if node.outputs and not node.spec.is_async and not tx.launched and not tx.followers and not node.rare.has_far:
+        if node.outputs and not node.spec.is_async and not tx.launched and not tx.followers and not _is_far(node):
             written = dict(tx.written())
             seen = {doc: tx.snapshot_of(doc) for doc in [*(doc for doc, _, _ in node.reads), *written]}
-            attempt.image = _Image(_fresh_copy(tx), seen, written)
+            attempt.image = _Image(_copy_of(tx), seen, written)
 
     def _recheck(self, attempt: Attempt) -> None:
         image, attempt.image = attempt.image, None
@@ -143,7 +156,7 @@ class IdempotencyCheck:
                 or not node.outputs
                 or spec.is_async
                 or node.removed
-                or node.rare.has_far
+                or _is_far(node)
                 or not valid(node)
             ):
                 continue
@@ -252,11 +265,3 @@ def _told(value: object) -> str:
         return "None"
     text = describe(value) if isinstance(value, Exception) else safe_repr(value)
     return text if len(text) <= SHOWN_MAX else f"{text[: SHOWN_MAX - 3]}..."
-
-
-def _fresh_copy(tx: Transaction) -> Transaction:
-    """A new transaction for the same work, with the same snapshots and without the writes."""
-    other = Transaction(tx.replica, tx.name, read_only=tx.read_only, cause=tx.cause)
-    other.node, other.triggers, other.surface = tx.node, tx.triggers, tx.surface
-    other._seen = dict(tx._seen)  # noqa: SLF001  # a copy of the same class
-    return other

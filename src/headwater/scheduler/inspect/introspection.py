@@ -16,7 +16,8 @@ from headwater.scheduler.graph.registry import Registry
 from headwater.scheduler.inspect.graph_snapshot import Edge, NodeView, Snapshot, SourceView
 from headwater.scheduler.passes.settle import Settle
 from headwater.scheduler.runs.gates import Gates
-from headwater.scheduler.runs.persistence import NOTHING, Persistence
+from headwater.scheduler.runs.persistence import Persistence
+from headwater.scheduler.runs.resumed_node import NOTHING
 from headwater.scheduler.runs.runner import Runner
 from headwater.scheduler.scheduler_limits import RUNS_MAX
 from headwater.values.address import address_text, is_far, split_far

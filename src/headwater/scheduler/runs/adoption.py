@@ -54,8 +54,9 @@ class Adoption:
         observation = None if body is None else decode_observation(body)
         if body is None or observation is None or observation.fingerprint != print_:
             return
-        if not is_sound(observation) or (observation.extra is not None and observation.extra.far):
-            # What it has read in other spaces is not compared here.
+        extra = observation.extra
+        if not is_sound(observation) or (extra is not None and (extra.far or extra.spans)):
+            # What it has read in other spaces, and in indexes, is not compared here.
             return
         reads = reads_of(observation)
         docs = {*node.outputs, *(doc for doc, _, _ in reads)}

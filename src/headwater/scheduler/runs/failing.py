@@ -93,3 +93,9 @@ def called_doc(observation: Observation, call: Called) -> DocKey:
     """The result that a call was for."""
     read = observation.reads[call.read]
     return read[0] if isinstance(read, tuple) else read
+
+
+def set_seen(node: Node, failures: dict[DocKey, bytes]) -> None:
+    """Note the failures that a run has read: mostly none, as before."""
+    if failures or node.rare.seen_failures is not None:
+        node.own_rare().seen_failures = failures or None

@@ -11,7 +11,7 @@ from headwater.scheduler.graph.node import DocPath, FunctionHome, Node
 from headwater.scheduler.scheduler_limits import RUNS_MAX
 from headwater.store.commit import OriginCommitted, Refused
 from headwater.values.address import address_text
-from headwater.values.author_text import describe
+from headwater.values.author_text import calls_of, describe
 
 NOT_NOW: Final = (UnavailableError, OfflineError, ClosedError)
 """Errors after which a store or a server may accept the same commit later, or in the next opening."""
@@ -144,3 +144,16 @@ class ErrorReports:
             self._listeners = tuple(other for other in self._listeners if other is not entry)
 
         return end
+
+
+def set_error(node: Node, error: Exception | None) -> None:
+    """Note the error of the last attempt that counts, and where it was raised."""
+    if error is not None or node.rare.error is not None:
+        rare = node.own_rare()
+        rare.error, rare.trace = error, None if error is None else calls_of(error)
+
+
+def store_recovered(node: Node) -> None:
+    """The store takes its results again, or will never take the last one."""
+    if node.rare.store_error is not None:
+        node.rare.store_failures, node.rare.store_error = 0, None

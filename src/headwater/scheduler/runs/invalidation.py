@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from headwater.cells.member_shifts import VisibleShift
 from headwater.cells.transaction import Transaction
 from headwater.scheduler.graph.edges import Graph
 from headwater.scheduler.graph.node import NO_CAUSES, NODE_TRANSITIONS, DocPath, Node, NodeSignal, NodeStatus
@@ -94,6 +95,29 @@ class Invalidation:
                     if group is not None and node.spec.change_group == group:
                         continue
                     self.mark(node, cause, kind, own)
+            if notification.shifts:
+                self._match_shifts(notification, own, group)
+
+    @property
+    def has_shifts(self) -> bool:
+        """Whether changes in indexes wait to be matched."""
+        return any(isinstance(each, Notification) and each.shifts for each in list(self.inbox))
+
+    def _match_shifts(self, notification: Notification, own: object, group: str | None) -> None:
+        """Match changes in indexes with the nodes that read these, by the same rules."""
+        spans, hit = self._graph.spans, dict[Node, DocKey]()
+        for shift in notification.shifts:
+            assert isinstance(shift, VisibleShift)
+            for node in spans.match(shift):
+                hit.setdefault(node, shift.doc)
+        for node, doc in spans.changed_answers():
+            hit.setdefault(node, doc)
+        for node, doc in hit.items():
+            if node is own or node.running:
+                if node.rare.kept is not None and node is not own:
+                    node.rare.kept.is_overtaken = True
+            elif group is None or node.spec.change_group != group:
+                self.mark(node, (doc, ()), notification.kind, own)
 
     def _receive_other(self, notification: Derived | Arrived | FarInvalid) -> None:
         if isinstance(notification, Derived):

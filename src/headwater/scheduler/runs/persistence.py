@@ -17,18 +17,21 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Final, TypeAlias
 
-from headwater.cells.far import FarReads
+from headwater.cells.far import is_undecided
 from headwater.cells.pending_commit import Mark, ReadKey
 from headwater.cells.replica import Replica
+from headwater.cells.span_reads import span_reads_now
+from headwater.cells.span_records import SpanKey
 from headwater.cells.transaction import Transaction
 from headwater.scheduler.graph.edges import Graph
 from headwater.scheduler.graph.node import NODE_TRANSITIONS, DocPath, Node, NodeSignal, NodeStatus
-from headwater.scheduler.runs.failing import FailingNodes, called_doc, recorded_failures
+from headwater.scheduler.runs.failing import FailingNodes, called_doc, recorded_failures, set_seen
 from headwater.scheduler.runs.far_port import Far
 from headwater.scheduler.runs.gates import Gates
 from headwater.scheduler.runs.invalidation import Invalidation
 from headwater.scheduler.runs.observed_reads import depth_of, is_sound, reads_of
-from headwater.scheduler.runs.resumed_node import Resumed
+from headwater.scheduler.runs.resumed_node import CHANGED_CODE, FAILED, NOTHING, UNMADE, Resumed
+from headwater.scheduler.runs.span_checks import Shifted, add_shifted, all_shifted, as_of, restore_spans, spans_seen
 from headwater.scheduler.scheduler_limits import SPLIT_MAX
 from headwater.scheduler.trace import NodeRestored, Trace
 from headwater.store.backend import ObservationRow
@@ -62,28 +65,12 @@ _Found: TypeAlias = dict[Node, tuple[ObservationRow, Observation]]
 SINCE: Final = "while not open"
 """The cause of a node that is restored as invalid: a change while the space was not open."""
 
-
-NOTHING: Final = "nothing is kept of it"
-"""The most common reason of a fresh node."""
-
-FAILED: Final = "its last run failed: it is tried again"
-"""The reason of a fresh node with a stored run."""
-
-UNMADE: Final = "a function that it called with arguments does not exist any more, or takes others"
-"""The reason of a fresh node whose calls cannot be repeated."""
-
-CHANGED_CODE: Final = "its code, or something that it uses, has changed"
-"""The reason of a fresh node with another fingerprint."""
-
 _NEVER_RAN: Final = NodeStatus.NEVER_RAN
 _RESTORED: Final = NodeSignal.RESTORED
 
-_UNWRITTEN: Final = (NEVER, False)
-"""The head of a document that was never written."""
-
+_UNWRITTEN: Final = (NEVER, False)  # the head of a document that was never written
 CALLS_KEY: Final = b"\xa1c"
 """The key of `Extra.calls` as stored: it is in every body with calls, and in few others."""
-
 
 ADOPTED: Final = "adopted"
 """The outcome of a node that need not run because another runtime has run it."""
@@ -113,7 +100,7 @@ class Persistence:
     def observe(self, node: Node, tx: Transaction) -> None:
         """Attach the observation of a run to its commit. The reads of the run are registered already."""
         body = node.recorded
-        if node in self.late and self.failing.is_empty and node.rare.seen_failures is None and _is_undecided(tx):
+        if node in self.late and self.failing.is_empty and node.rare.seen_failures is None and is_undecided(tx):
             # As after each write in another space: noted later, as its last run.
             node.recorded = None
             return
@@ -123,6 +110,7 @@ class Persistence:
             or node.recorded_reads is not node.reads
             or tx.reads_outside
             or node.rare.seen_failures is not None
+            or node.rare.spans
             or not self.failing.is_empty
         ):
             # Otherwise, as for most runs, it is the digest of the last one: the first case of `_body`.
@@ -151,7 +139,8 @@ class Persistence:
         node.recorded = None
         if body is not None:
             own = frozenset(doc for doc, _ in tx.written())
-            tx.callbacks = (*tx.callbacks, partial(self._accepted, node, node.runs, body, reads, own))
+            spans = tuple(node.rare.spans)
+            tx.callbacks = (*tx.callbacks, partial(self._accepted, node, node.runs, body, reads, own, spans))
 
     def _accepted(  # noqa: PLR0917  # called in one place
         self,
@@ -160,6 +149,7 @@ class Persistence:
         body: bytes,
         reads: Mapping[ReadKey, Mark | None],
         own: Collection[DocKey],
+        spans: Iterable[SpanKey],
         tx: Transaction,
     ) -> None:
         verdict = tx.verdict
@@ -176,7 +166,8 @@ class Persistence:
                 seen.append(mark.read(doc, path, depth_of(bits)))
         with self._replica.lock:
             node.own_rare().noted_run = run
-            self._replica.observations.put(_key(node), body, seen)
+            named = tuple([as_of(each, verdict.seq) for each in spans])
+            self._replica.observations.put(_key(node), body, seen, named)
 
     def note_failure(
         self,
@@ -224,7 +215,12 @@ class Persistence:
         if not node.outputs:
             # As `_accepted`, which asks for it, is for runs without a result.
             node.own_rare().noted_run = node.runs
-        self._replica.observations.put(_key(node), body, seen)
+        with self._replica.lock:
+            spans = span_reads_now(self._replica, node.rare.spans)
+            if node.rare.spans and self._invalidation.has_shifts:
+                # One of them may have changed, and the node is not notified of it yet.
+                return
+            self._replica.observations.put(_key(node), body, seen, spans)
 
     def _body(self, node: Node, tx: Transaction, *, whole: bool = False) -> bytes | None:
         """The stored form of this run; its digest, if it is unchanged. None: nothing is stored."""
@@ -233,12 +229,13 @@ class Persistence:
             return None
         recorded, failures = node.recorded, self.failing.above(node)
         is_as_before = node.recorded_reads is node.reads and (failures or None) == node.rare.seen_failures
-        if recorded is not None and is_as_before and not whole and not tx.reads_outside and not node.rare.has_far:
+        is_near = not node.rare.has_far and not node.rare.spans
+        if recorded is not None and is_as_before and not whole and not tx.reads_outside and is_near:
             if len(recorded) != DIGEST_BYTES:
                 node.recorded = recorded = digest_of(recorded)
             return recorded
         node.recorded = None
-        _set_seen(node, failures)
+        set_seen(node, failures)
         if node.result_scope or tx.reads_outside or node.status is not NodeStatus.CLEAN:
             # Invalid already: a failure that it has read may be over, and no document shows that.
             return None
@@ -253,14 +250,14 @@ class Persistence:
 
     def _far_body(self, node: Node, code: bytes, extra: Extra, tx: Transaction | None = None) -> bytes | None:
         """The stored form of a run that has read other spaces. None if that cannot be stored now: see `note_late`."""
-        is_undecided = tx is not None and _is_undecided(tx)
-        seen = None if self.far is None or is_undecided else self.far.seen(node.reads)
+        waits = tx is not None and is_undecided(tx)
+        seen = None if self.far is None or waits else self.far.seen(node.reads)
         if seen is None:
             self.late[node] = None
             return None
         self.late.pop(node, None)
         near = [read for read in node.reads if not is_far(read[0])]
-        return encode_observation(code, near, Extra(calls=extra.calls, far=seen))
+        return encode_observation(code, near, Extra(calls=extra.calls, far=seen, spans=extra.spans))
 
     def note_late(self) -> None:
         """Store the observations of runs that had read something undecided in another space, as far as it is decided.
@@ -275,9 +272,10 @@ class Persistence:
                 self.note_again(node)
 
     def _extra(self, node: Node) -> Extra | None:
-        """The calls of a run that its reads alone do not describe. None: some of them cannot be repeated."""
+        """What the reads of a run do not describe: spans and some calls. None: a call of them cannot be repeated."""
+        spans = spans_seen(node)
         if not node.above:
-            return NO_EXTRA
+            return Extra(spans=spans) if spans else NO_EXTRA
         failures, made, writers = self.failing.above(node), node.rare.made_before, self._graph.writers
         calls: dict[DocKey, Called] = {}
         for index, (doc, _, _) in enumerate(node.reads):
@@ -293,7 +291,7 @@ class Persistence:
             error = failures.get(doc)
             if arguments is not None or error is not None:
                 calls[doc] = Called(index, arguments, error)
-        return Extra(calls=tuple(calls.values())) if calls else NO_EXTRA
+        return Extra(calls=tuple(calls.values()), spans=spans) if calls or spans else NO_EXTRA
 
     def body_again(self, node: Node, code: bytes) -> bytes | None:
         """The stored form of a run with the same reads as the last one."""
@@ -331,11 +329,16 @@ class Persistence:
         return [(called_doc(observation, call), call.arguments) for call in calls if call.arguments is not None]
 
     def restore_all(
-        self, nodes: Iterable[Node], listing: Listing, changed: Changed, unmade: Collection[Node] = ()
+        self,
+        nodes: Iterable[Node],
+        listing: Listing,
+        changed: Changed,
+        unmade: Collection[Node] = (),
+        shifted: Shifted = all_shifted,
     ) -> None:
         """Restore nodes from stored observations. Nothing runs, and unchanged documents are not read.
 
-        `unmade`: nodes whose calls cannot be repeated.
+        `unmade`: nodes whose calls cannot be repeated. `shifted`: what has changed in spans; otherwise all may have.
         """
         rows = self._rows_in_turn(nodes, listing)
         restored, unchanged = self._restore_rows(rows, listing, unmade)
@@ -349,8 +352,9 @@ class Persistence:
             self.restored += len(unchanged)
         far = [(node, found[1].extra.far) for node, found in restored.items() if node.rare.has_far and found[1].extra]
         since = self.far.changed_since(far) if far and self.far is not None else {}
+        add_shifted(since, self._replica, [(node, row.seq) for node, (row, _) in restored.items()], shifted)
         outdated = {
-            node: self._since(node, *found, listing, changed, far=since.get(node, []))
+            node: self._since(node, *found, listing, changed, besides=since.get(node, []))
             for node, found in restored.items()
         }
         for _, node in rows if not self.failing.is_empty else ():
@@ -430,6 +434,9 @@ class Persistence:
                 self.failing.add(node)
             self._tell(node, "fresh", FAILED)
             return None
+        if observation.extra is not None and (miss := restore_spans(self._graph, node, observation)):
+            self._tell(node, "fresh", miss)
+            return None
         far = () if observation.extra is None else observation.extra.far
         if far:
             if self._restore_far(node, observation, far):
@@ -490,7 +497,7 @@ class Persistence:
         listing: Listing,
         changed: Changed,
         *,
-        far: list[DocPath],
+        besides: list[DocPath],
     ) -> list[DocPath]:
         """Everything that has changed since the stored run of a node, as causes (I8)."""
         newer: dict[DocKey, list[tuple[Path, Depth]]] = {}
@@ -501,9 +508,9 @@ class Persistence:
         for doc, places in newer.items():
             if changed(doc, places, row.seq):
                 causes += [(doc, path) for path in self._changed_places(doc, places, row, changed)]
-        causes += far
+        causes += besides
         told, now = recorded_failures(observation), self.failing.above(node)
-        _set_seen(node, told)
+        set_seen(node, told)
         others = [doc for doc in {**told, **now} if told.get(doc) != now.get(doc)]
         causes += [(doc, ()) for doc in others if (doc, ()) not in causes]
         if causes:
@@ -530,7 +537,7 @@ class Persistence:
         """Install the observation of another node of the same function, which is still valid."""
         self._install(node, reads)
         node.recorded, node.recorded_reads = recorded, node.reads
-        _set_seen(node, told)
+        set_seen(node, told)
         self._count_restored(node)
         self.note_again(node)
 
@@ -539,7 +546,7 @@ class Persistence:
         self._graph.install_reads(node, reads)
         self._invalidation.adopt(node)
         node.recorded, node.recorded_reads = body, node.reads
-        _set_seen(node, self.failing.above(node))
+        set_seen(node, self.failing.above(node))
         node.own_rare().adopted += 1
         if self._trace.on:
             self._trace.emit(NodeRestored(self._now(), node.id, ADOPTED, "another runtime has run it"))
@@ -589,18 +596,3 @@ class Persistence:
 def _key(node: Node) -> DocKey:
     """The key of its row."""
     return node.stored_as or node.outputs[0]
-
-
-def _set_seen(node: Node, failures: dict[DocKey, bytes]) -> None:
-    """Note the failures that a run has read: mostly none, as before."""
-    if failures or node.rare.seen_failures is not None:
-        node.own_rare().seen_failures = failures or None
-
-
-def _is_undecided(tx: Transaction) -> bool:
-    """Whether a run has read a commit without a verdict in another space."""
-    views = tx.views
-    for view in () if views is None else views.values():
-        if isinstance(view, FarReads) and view.is_undecided():
-            return True
-    return False

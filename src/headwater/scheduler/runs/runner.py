@@ -9,6 +9,7 @@ Length: each way in which a run ends changes the same state of the node, so all 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 from headwater.cells.kept_reads import RunReads, changed_keys, without_kept
@@ -19,7 +20,7 @@ from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import Status as TxStatus
 from headwater.errors import HeadwaterError, NotReadyError
 from headwater.scheduler.graph.edges import Graph
-from headwater.scheduler.graph.node import NOTHING_RARE, Node, NodeKind, NodeStatus
+from headwater.scheduler.graph.node import NOTHING_RARE, DocPath, Node, NodeKind, NodeStatus
 from headwater.scheduler.runs.attempt import Attempt
 from headwater.scheduler.runs.far_port import Far
 from headwater.scheduler.runs.function_errors import (
@@ -28,14 +29,18 @@ from headwater.scheduler.runs.function_errors import (
     is_final,
     is_forgotten,
     no_result,
+    set_error,
+    store_recovered,
     unstorable,
     unstored,
 )
 from headwater.scheduler.runs.gates import Gates
 from headwater.scheduler.runs.invalidation import Invalidation
+from headwater.scheduler.runs.outdated_reads import changed_read
 from headwater.scheduler.runs.persistence import Persistence
 from headwater.scheduler.runs.result_scope import commit_own, narrowest
 from headwater.scheduler.runs.seen_failures import has_news, other_outcome
+from headwater.scheduler.runs.span_checks import register_spans, span_overtaken
 from headwater.scheduler.scheduler_limits import FAILURES_LONGEST, FAILURES_MAX
 from headwater.scheduler.trace import (
     NodeInvalidated,
@@ -47,9 +52,8 @@ from headwater.scheduler.trace import (
     Trace,
 )
 from headwater.store.commit import Conflict
-from headwater.values.address import Depth, address_text
-from headwater.values.author_text import calls_of, describe, with_calls
-from headwater.values.overlap import touches
+from headwater.values.address import address_text
+from headwater.values.author_text import describe, with_calls
 from headwater.values.tree import Value, freeze
 
 _CLEAN: Final = NodeStatus.CLEAN
@@ -194,6 +198,8 @@ class Runner:
         journal = tx.journal if ended is None else ended[0]
         reads = journal.entries if journal.is_plain else journal.reads()
         is_overtaken = False
+        if tx.spans is not None or node.rare.spans:
+            register_spans(self._graph, node, tx)
         if tx.keeping is not None or node.rare.kept is not None:
             reads, is_overtaken = self._keep_reads(node, tx, reads)
         elif tx.views is not None or node.rare.has_far:
@@ -203,7 +209,8 @@ class Runner:
             node.result_scope = narrowest(reads)
         if (
             is_overtaken
-            or (self._replica.version != attempt.version and self._is_outdated(tx, reads))
+            or (self._replica.version != attempt.version and changed_read(self._replica, tx, reads) is not None)
+            or (tx.spans is not None and self._changed_span(node, tx) is not None)
             or (tx.views is not None and self.far is not None and self.far.is_outdated(tx))
             or (
                 (tx.called is not None or tx.failures != self._invalidation.failures)
@@ -361,7 +368,7 @@ class Runner:
             self._failed(attempt, error, reads)
             return
         if attempt.before is not None or node.rare.known_failure is not None:
-            _set_error(node, None)
+            set_error(node, None)
             self._persistence.failing.drop(node)
             self._invalidation.failure_changed(node, tx)
         self._done(attempt, changed=wrote)
@@ -389,7 +396,7 @@ class Runner:
     def _failed(self, attempt: Attempt, error: Exception, reads: Mapping[ReadKey, Mark | None]) -> None:
         """Register the reads until the error, since a change of them may fix it. Its writes are rolled back."""
         node, tx = attempt.node, attempt.tx
-        _set_error(node, error)
+        set_error(node, error)
         if tx.is_open:
             tx.abort()
         if self._trace.on:
@@ -413,14 +420,8 @@ class Runner:
 
     # -- when it does not count ----------------------------------------------------------------------------
 
-    def _is_outdated(self, tx: Transaction, reads: Mapping[ReadKey, object]) -> bool:
-        """Whether one of its reads has changed. Its own writes are ignored."""
-        read = self._replica.read
-        for doc, path, bits in reads:
-            seen, now = tx.snapshot_of(doc), read(doc)
-            if seen is not now and touches(path, Depth.SHALLOW if bits else Depth.DEEP, seen, now):
-                return True
-        return False
+    def _changed_span(self, node: Node, tx: Transaction) -> DocPath | None:
+        return span_overtaken(self._graph, tx, partial(self._drain_while_running, node))
 
     def _outdated(self, attempt: Attempt, error: Exception | None) -> None:
         """Its reads changed during the run: roll back its writes. External effects remain."""
@@ -431,7 +432,7 @@ class Runner:
             node.own_rare().error = error
             self._report(function_error(node, attempt.causes, self._space), node.spec.home)
         # Its error does not count either.
-        _set_error(node, attempt.before)
+        set_error(node, attempt.before)
         self._discard(attempt, "what it read changed while it ran")
 
     def interrupted(self, attempt: Attempt, reason: str) -> None:
@@ -476,7 +477,7 @@ class Runner:
             # Release it.
             node.commit = None
             if node.rare is not NOTHING_RARE:
-                _store_recovered(node)
+                store_recovered(node)
             if node.gate is not None:
                 self._gates.stored(node)
             return
@@ -484,7 +485,7 @@ class Runner:
             # No conflict: the store failed.
             if tx.error is None or is_final(tx.error):
                 # No retry. What it has started stays registered until its next run.
-                _store_recovered(node)
+                store_recovered(node)
                 self._gates.refused(node)
                 report = unstorable(node, tx)
                 self._has_no_result_but(node, report)
@@ -553,14 +554,17 @@ class Runner:
         if self._graph.apply_reads(node, whole):
             node.result_scope = narrowest(whole)
             attempt.not_yet_read |= {doc for doc in above if doc not in node.above}
-        if self._replica.version != attempt.looked:
+        changed = None
+        if tx.spans is not None or node.rare.spans:
+            register_spans(self._graph, node, tx)
+            changed = self._changed_span(node, tx)
+        if changed is None and self._replica.version != attempt.looked:
             # Not in `version`: the end is compared with the beginning.
             attempt.looked = self._replica.version
-            for doc, path, bits in reads:
-                seen, now = tx.snapshot_of(doc), self._replica.read(doc)
-                if seen is not now and touches(path, Depth.SHALLOW if bits else Depth.DEEP, seen, now):
-                    self._invalidation.mark(node, (doc, path), "while it waited")
-                    return
+            changed = changed_read(self._replica, tx, reads)
+        if changed is not None:
+            self._invalidation.mark(node, changed, "while it waited")
+            return
         if has_news(tx, self._invalidation.failures):
             other = other_outcome(tx, (key[0] for key in reads), self._graph)
             if other is not None and node.status is _CLEAN:
@@ -591,16 +595,3 @@ class Runner:
         if error is not None:
             with_calls(error, node.rare.trace)
         return error
-
-
-def _set_error(node: Node, error: Exception | None) -> None:
-    """Note the error of the last attempt that counts, and where it was raised."""
-    if error is not None or node.rare.error is not None:
-        rare = node.own_rare()
-        rare.error, rare.trace = error, None if error is None else calls_of(error)
-
-
-def _store_recovered(node: Node) -> None:
-    """The store takes its results again, or will never take the last one."""
-    if node.rare.store_error is not None:
-        node.rare.store_failures, node.rare.store_error = 0, None

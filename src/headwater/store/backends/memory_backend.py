@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Generator, Iterator, Sequence
 from hashlib import sha256
 
@@ -11,19 +11,25 @@ import apsw
 from headwater.errors import HeadwaterError, InvariantError, UsageError
 from headwater.store.backend import (
     GENESIS,
+    BodyRow,
     BranchRow,
+    EntryFold,
     Fold,
     HeadRow,
     Horizon,
+    IndexRow,
     LogRow,
     ObservationRow,
     Progress,
     ReplayRow,
+    ShiftRow,
     SnapshotRow,
 )
+from headwater.store.backends.sqlite_entries import key_sum
 from headwater.store.backends.sqlite_tables import SqliteTables, keep_plans
 from headwater.store.backends.workflow_tables import WORKFLOW_STEP_4, WORKFLOW_TABLES_3
-from headwater.store.features import with_feature
+from headwater.store.features import COLLECTIONS, with_feature
+from headwater.store.store_limits import SHIFTS_KEPT, SHIFTS_SLACK
 from headwater.values.ids import NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
 from headwater.values.space_ids import RANDOM_BYTES, space_id_from
 
@@ -49,6 +55,11 @@ class MemoryBackend:
         self._snapshots: dict[tuple[BranchId, DocKey], list[SnapshotRow]] = {}
         self._replays: dict[SessionId, list[ReplayRow]] = {}
         self._observations: dict[BranchId, dict[DocKey, ObservationRow]] = {}
+        self._indexes: dict[tuple[BranchId, str], IndexRow] = {}
+        # Keys of indexes, sorted.
+        self._entries: dict[tuple[BranchId, str], list[bytes]] = {}
+        self._shifts: list[ShiftRow] = []
+        self._shift_floor = NEVER
         made = space_id_from(apsw.randomness(RANDOM_BYTES))
         self._meta = {"space_id": made, "lineage": apsw.randomness(8).hex(), "features": ""}
         # Made on demand: most spaces in memory have no workflows.
@@ -127,6 +138,22 @@ class MemoryBackend:
             if known is not None and known.seq < seq:
                 self.drop_observations([(branch, doc)])
         self._observe(fold.observations, folded=True)
+        self._fold_collections(fold)
+
+    def _fold_collections(self, fold: Fold) -> None:
+        for entries in fold.entries:
+            self._fold_entries(entries)
+        self._shifts += fold.shifts
+        if fold.shift_floor is not None and len(self._shifts) > SHIFTS_KEPT + SHIFTS_SLACK:
+            cut = min(fold.shift_floor, self._shifts[-SHIFTS_KEPT - 1].seq)
+            self._shifts = [row for row in self._shifts if row.seq > cut]
+            self._shift_floor = max(self._shift_floor, cut)
+
+    def _fold_entries(self, fold: EntryFold) -> None:
+        key = (fold.row.branch, fold.row.name)
+        self._indexes[key] = fold.row
+        known = set() if fold.is_new else set(self._entries.get(key, ()))
+        self._entries[key] = sorted((known - set(fold.removed)) | set(fold.added))
 
     def folded(self) -> Seq:
         return self._folded
@@ -153,11 +180,23 @@ class MemoryBackend:
         self._chain_rows()
         return self._log.get(seq)
 
+    def rows(self, seqs: Sequence[Seq]) -> list[LogRow]:
+        self._chain_rows()
+        return [self._log[seq] for seq in seqs if seq in self._log]
+
     def branches(self) -> list[BranchRow]:
         return list(self._branches.values())
 
     def head(self, branch: BranchId, doc: DocKey) -> HeadRow | None:
         return self._heads.get(branch, {}).get(doc)
+
+    def bodies(self, branch: BranchId, docs: Sequence[DocKey]) -> list[BodyRow]:
+        heads = self._heads.get(branch, {})
+        found: list[BodyRow] = []
+        for head in [heads[doc] for doc in docs if doc in heads]:
+            snapshot = self.snapshot(branch, head.doc, head.seq)
+            found.append(BodyRow(head, snapshot if snapshot is not None and snapshot.seq == head.seq else None))
+        return found
 
     def never_written(self, docs: Sequence[DocKey]) -> list[DocKey]:
         return [doc for doc in docs if not any(doc in heads for heads in self._heads.values())]
@@ -224,6 +263,37 @@ class MemoryBackend:
     def require(self, feature: str) -> None:
         self._meta["features"] = with_feature(self.features(), feature)
 
+    def make_collections(self, newest: Seq) -> None:
+        if COLLECTIONS not in self.features():
+            self._shift_floor = newest
+            self.require(COLLECTIONS)
+
+    def index_rows(self) -> list[IndexRow]:
+        return list(self._indexes.values())
+
+    def entries(self, branch: BranchId, name: str, lo: bytes, hi: bytes, limit: int, *, reverse: bool) -> list[bytes]:
+        keys = self._entries.get((branch, name), [])
+        start, end = bisect_left(keys, lo), bisect_left(keys, hi)
+        if reverse:
+            return keys[max(start, end - limit) : end][::-1]
+        return keys[start : min(end, start + limit)]
+
+    def entry_sums(self, branch: BranchId, name: str) -> tuple[int, int]:
+        keys = self._entries.get((branch, name), [])
+        return len(keys), key_sum(keys)
+
+    def entry_count(self, branch: BranchId, name: str) -> int:
+        return len(self._entries.get((branch, name), []))
+
+    def shift_floor(self) -> Seq:
+        return self._shift_floor
+
+    def shifts(self, after: Seq, through: Seq) -> list[ShiftRow] | None:
+        if after < self._shift_floor:
+            return None
+        start = bisect_right(self._shifts, after, key=_seq_of)
+        return self._shifts[start : bisect_right(self._shifts, through, key=_seq_of)]
+
     def drop_log(self, horizon: Horizon) -> None:
         self._horizon = horizon
         self._log = {seq: row for seq, row in self._log.items() if seq > horizon.seq}
@@ -255,6 +325,10 @@ class MemoryBackend:
 
     def close(self) -> None:
         """Nothing to release."""
+
+
+def _seq_of(row: ShiftRow) -> Seq:
+    return row.seq
 
 
 def _explained(error: apsw.Error) -> HeadwaterError:

@@ -19,16 +19,19 @@ import msgspec
 
 from headwater.errors import CorruptError, HeadwaterError, PoisonedError, StoreFullError, UnavailableError
 from headwater.store.backend import (
+    BodyRow,
     BranchRow,
     Fold,
     HeadRow,
     Horizon,
+    IndexRow,
     LogRow,
     ObservationRow,
     Progress,
+    ShiftRow,
     SnapshotRow,
 )
-from headwater.store.backends import sqlite_file
+from headwater.store.backends import sqlite_entries, sqlite_file
 from headwater.store.backends.checksums import is_log_row, is_snapshot, log_sum, log_values, sum_of
 from headwater.store.backends.sqlite_caches import (
     BRANCH,
@@ -45,7 +48,7 @@ from headwater.store.backends.sqlite_damage import DamageCheck, lower_bound
 from headwater.store.backends.sqlite_tables import SqliteTables
 from headwater.store.backends.sqlite_wal import cut_off
 from headwater.store.backends.sqlite_wal_room import WalRoom
-from headwater.store.features import with_feature
+from headwater.store.features import COLLECTIONS, parse, with_feature
 from headwater.values.ids import BranchId, DocKey, LocalSeq, Seq, SessionId
 
 INSERT: Final = "insert into log values (?, ?, ?, ?)"
@@ -85,6 +88,9 @@ class SqliteBackend:
             # For the links of revisions.
             self._horizon = int(self.meta("horizon") or 0)
             self._store_durability(durability)
+            self._has_collections = COLLECTIONS in parse(self.features())
+            if self._has_collections and not sqlite_entries.have_tables(self._read_once):
+                self.make_collections(self.folded())
         except BaseException:
             sqlite_file.abandon(self._db, path)
             raise
@@ -257,6 +263,10 @@ class SqliteBackend:
         found = self._read("select seq, body, chain, sum from log where seq = ?", (seq,))
         return self._row(*found[0]) if found else None
 
+    def rows(self, seqs: Sequence[Seq]) -> list[LogRow]:
+        query = "select seq, body, chain, sum from log where seq in (select value from json_each(?))"
+        return [self._row(*row) for row in self._read(query, (json_list(seqs),))] if seqs else []
+
     def log(self, after: Seq, through: Seq) -> Iterator[LogRow]:
         while after < through:
             # In pages, so that a long scan neither keeps a statement open nor the whole log in memory.
@@ -299,6 +309,26 @@ class SqliteBackend:
             return self._head(branch, doc, *found[0])
         self._damage.absent(branch, doc)
         return None
+
+    def bodies(self, branch: BranchId, docs: Sequence[DocKey]) -> list[BodyRow]:
+        query = (
+            "select doc.key, head.seq, live, size, since, head.sum, snapshot.seq, body, snapshot.sum "
+            "from json_each(?) wanted "
+            "cross join doc on doc.key = wanted.value "
+            f"cross join head on head.branch = {BRANCH} and head.doc = doc.id left join snapshot "
+            "on snapshot.branch = head.branch and snapshot.doc = head.doc and snapshot.seq = head.seq"
+        )
+        found: list[BodyRow] = []
+        for key, *head, seq, body, checksum in self._read(query, (json_list(docs), branch)):
+            doc = str(key)
+            snapshot = None if seq is None else self._snapshot(branch, DocKey(doc), seq, body, checksum)
+            found.append(BodyRow(self._head(branch, doc, *head), snapshot))
+        if len(found) < len(docs):
+            there = {row.head.doc for row in found}
+            missing = [doc for doc in docs if doc not in there]
+            self.never_written(missing)
+            self._damage.without_head(branch, missing)
+        return found
 
     def never_written(self, docs: Sequence[DocKey]) -> list[DocKey]:
         found = self._read("select key from doc where key in (select value from json_each(?))", (json_list(docs),))
@@ -407,6 +437,36 @@ class SqliteBackend:
     def last_local(self, session: SessionId) -> LocalSeq:
         return LocalSeq(self._damage.session(session))
 
+    # -- collections ---------------------------------------------------------------------------------------
+
+    def make_collections(self, newest: Seq) -> None:
+        def work(db: apsw.Connection) -> None:
+            sqlite_entries.make_tables(db, newest)
+            set_meta(db, "features", with_feature(self.features(), COLLECTIONS))
+
+        self._write(work)
+        self._has_collections = True
+
+    def index_rows(self) -> list[IndexRow]:
+        return sqlite_entries.read_rows(self._read) if self._has_collections else []
+
+    def entries(self, branch: BranchId, name: str, lo: bytes, hi: bytes, limit: int, *, reverse: bool) -> list[bytes]:
+        return sqlite_entries.read_entries(self._read, branch, name, (lo, hi), limit, reverse=reverse)
+
+    def entry_sums(self, branch: BranchId, name: str) -> tuple[int, int]:
+        return sqlite_entries.read_sums(self._read, branch, name)
+
+    def entry_count(self, branch: BranchId, name: str) -> int:
+        return sqlite_entries.read_count(self._read, branch, name)
+
+    def shift_floor(self) -> Seq:
+        return Seq(int(self.meta(sqlite_entries.FLOOR) or 0))
+
+    def shifts(self, after: Seq, through: Seq) -> list[ShiftRow] | None:
+        if after < self.shift_floor():
+            return None
+        return sqlite_entries.read_shifts(self._read, after, through, Seq(int(self.meta(sqlite_entries.LAST) or 0)))
+
     # -- maintenance ---------------------------------------------------------------------------------------
 
     def shrink(self) -> None:
@@ -498,6 +558,8 @@ def _append_all(
         db.execute(*_insert_rows(rows))
     if fold is not None:
         write_fold(db, fold)
+        if fold.entries or fold.shifts or fold.shift_floor is not None:
+            sqlite_entries.write_collections(db, fold.entries, fold.shifts, fold.shift_floor)
     if observed:
         observe(db, observed)
 

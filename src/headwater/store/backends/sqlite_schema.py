@@ -9,6 +9,7 @@ from typing import Final
 import apsw
 
 from headwater.errors import CorruptError
+from headwater.store.backends.sqlite_entries import TABLES
 from headwater.store.backends.workflow_tables import WORKFLOW_STEP_4, WORKFLOW_TABLES_3
 
 TABLES_1: Final = """
@@ -119,6 +120,16 @@ def expected_schema(version: int) -> dict[tuple[str, str], str]:
     return found
 
 
+@cache
+def _optional() -> dict[tuple[str, str], str]:
+    """The tables of collections, which a file may have, as SQLite reports them."""
+    db = apsw.Connection(":memory:")
+    db.execute("; ".join(TABLES.values()))
+    found = schema_of(db)
+    db.close()
+    return found
+
+
 def schema_of(db: apsw.Connection) -> dict[tuple[str, str], str]:
     """Every table, index, trigger and view, by kind and name, with its statement."""
     query = "select type, name, tbl_name || ': ' || coalesce(sql, '') from sqlite_schema"
@@ -132,6 +143,9 @@ def check_schema(db: apsw.Connection, path: str, version: int) -> None:
     A trigger of another program would run within our transactions, and its tables would get into our backups.
     """
     found = schema_of(db)
+    for key, statement in _optional().items():
+        if found.get(key) == statement:
+            del found[key]
     if digest_of(found) == DIGESTS.get(version):
         return
     expected = expected_schema(version)

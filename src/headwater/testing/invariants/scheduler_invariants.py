@@ -19,8 +19,9 @@ from typing import Final
 from headwater.cells.kept_reads import RunReads
 from headwater.cells.pending_commit import ReadKey
 from headwater.scheduler.graph.node import NOTHING_RARE, Node, NodeKind, NodeStatus, RareFields, titled
-from headwater.scheduler.runs.persistence import ADOPTED, FAILED
+from headwater.scheduler.runs.persistence import ADOPTED
 from headwater.scheduler.runs.pull import MADE_ROOM
+from headwater.scheduler.runs.resumed_node import FAILED
 from headwater.scheduler.runs.runner import REJECTED
 from headwater.scheduler.scheduler import Scheduler
 from headwater.scheduler.scheduler_limits import BACKOFF_MAX_MS, BACKOFF_MS, FAILURES_LONGEST, RUNS_MAX
@@ -39,6 +40,7 @@ from headwater.scheduler.trace import (
 )
 from headwater.testing.invariants import event_invariants, restore_invariants
 from headwater.testing.invariants.event_invariants import broken
+from headwater.testing.invariants.span_invariants import spans_are_exact
 from headwater.values.address import is_far
 from headwater.values.ids import DocKey
 
@@ -534,6 +536,7 @@ AT_REST: Final[tuple[Callable[[Scheduler], None], ...]] = (
     records_are_whole,
     edges_are_exact,
     index_is_exact,
+    spans_are_exact,
     waiting_is_exact,
     i2_liveness,
     i9_ranks,
@@ -570,6 +573,7 @@ FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = {
     **dict.fromkeys(("total_ms", "last_ms", "last_at_ms", "changed_at", "run_changed_at"), records_are_whole),
     **dict.fromkeys(("outputs", "above"), edges_are_exact),
     "reads": index_is_exact,
+    "spans": spans_are_exact,
     **dict.fromkeys(("queued", "gate"), waiting_is_exact),
     **dict.fromkeys(("demand", "live_refs", "provisional", "resting"), i2_liveness),
     **dict.fromkeys(("rank", "cycle"), i9_ranks),

@@ -70,7 +70,8 @@ def test_call_that_was_cut_off_has_no_effect(service: Service) -> None:
 def test_each_way_to_fail_is_what_it_says(service: Service, way: Way, error: type[Exception], effects: int) -> None:
     account = service.account()
     account.behave(way)
-    client = Client(account.url, 0.05)
+    # Short only where no answer comes: on a busy machine an answer may take longer.
+    client = Client(account.url, 0.05 if error is TimeoutError else SAFETY_S)
     with pytest.raises(error):
         client.post("k", ["ann"])
     assert account.per_event.get("ann", 0) == effects

@@ -1,0 +1,88 @@
+"""Changes of the visible documents of collections, in order: the keys of each before and after, in every index.
+
+A shift refers to the next one, and nothing to the first: those that no transaction has to look back to are released.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from headwater.store.collection_record import CollectionRecord, KeyMove, NamedIndex, id_of, scope_prefix
+from headwater.values.ids import DocId, DocKey
+from headwater.values.tree import ABSENT, Maybe, child, same
+
+
+class VisibleShift:
+    """A change of one document of a collection: its visible values before and after."""
+
+    __slots__ = ("_keys", "after", "before", "doc", "next", "number", "record")
+
+    def __init__(self, number: int, record: CollectionRecord | None, doc: DocKey, before: Maybe, after: Maybe) -> None:
+        # Counts the shifts of a replica.
+        self.number = number
+        # None: the beginning of a log, which is no shift.
+        self.record = record
+        self.doc = doc
+        self.before = before
+        self.after = after
+        self.next: VisibleShift | None = None
+        # By the name of the index. Few indexes are read, so a key is made when it is asked for.
+        self._keys: dict[str, KeyMove] | None = None
+
+    def move(self, named: NamedIndex) -> KeyMove:
+        """Its keys in an index: equal ones if it has not moved there."""
+        keys = self._keys
+        if keys is None:
+            keys = self._keys = {}
+        found = keys.get(named.name)
+        if found is None:
+            assert self.record is not None
+            prefix = scope_prefix(self.record, self.doc) or b""
+            found = keys[named.name] = self._move(named, prefix, id_of(self.doc))
+        return found
+
+    def _move(self, named: NamedIndex, prefix: bytes, name: DocId) -> KeyMove:
+        before, after = self.before, self.after
+        old = None if before is ABSENT else named.key(prefix, before, name)
+        if old is not None and after is not ABSENT:
+            for field in named.index.fields:
+                if child(before, field.name) is not child(after, field.name):
+                    break
+            else:
+                return KeyMove(named.name, old, old)
+        return KeyMove(named.name, old, None if after is ABSENT else named.key(prefix, after, name))
+
+    def touches(self, fields: tuple[str, ...]) -> bool:
+        """Whether one of these top-level fields has changed."""
+        before, after = self.before, self.after
+        for name in fields:
+            old, new = child(before, name), child(after, name)
+            if old is not new and not same(old, new):
+                return True
+        return False
+
+    def hits(self, named: NamedIndex, lo: bytes, hi: bytes, fields: tuple[str, ...]) -> bool:
+        """Whether a key moves into, out of or within a span; or one of the fields of a member of it has changed."""
+        move = self.move(named)
+        before, after = move.before, move.after
+        is_inside = (before is not None and lo <= before < hi) or (after is not None and lo <= after < hi)
+        return is_inside and (before != after or (bool(fields) and self.touches(fields)))
+
+
+class ShiftLog:
+    """The newest shift of a replica. Each transaction holds the one from which it has to look on."""
+
+    __slots__ = ("last",)
+
+    def __init__(self) -> None:
+        self.last = VisibleShift(0, None, NO_DOC, ABSENT, ABSENT)
+
+    def add(self, record: CollectionRecord, doc: DocKey, before: Maybe, after: Maybe) -> VisibleShift:
+        """Add a shift."""
+        last = self.last
+        shift = VisibleShift(last.number + 1, record, doc, before, after)
+        last.next = self.last = shift
+        return shift
+
+
+NO_DOC: Final = DocKey("")

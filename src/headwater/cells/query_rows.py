@@ -1,0 +1,242 @@
+"""One evaluation of a query: the space it is asked in, its plan, and its documents in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from heapq import merge
+from typing import Any, Final, Generic, TypeVar
+
+from headwater.cells.binding import writing_to
+from headwater.cells.conditions import Condition, Operator
+from headwater.cells.document_class import Doc
+from headwater.cells.document_field import DocField
+from headwater.cells.indexed_fields import Interval, OrderedField
+from headwater.cells.page_cursor import read_cursor
+from headwater.cells.query_plan import FieldCondition, QueryPlan, Wanted, by_field, planned
+from headwater.cells.query_source import QuerySource
+from headwater.cells.span_records import Span
+from headwater.cells.spans import keys
+from headwater.errors import QueryError, UsageError
+from headwater.store.collection_record import doc_of
+from headwater.values.codec import encode
+from headwater.values.ids import DocId, DocKey
+from headwater.values.sortkey import encode_field, encode_id
+from headwater.values.tree import ABSENT, Maybe, array_of, child
+
+D = TypeVar("D", bound=Doc)
+
+Row = tuple[bytes, DocKey]
+"""A document, and its place in the order of the query."""
+
+_DIGEST_BYTES: Final = 8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked(Generic[D]):
+    """What a query asks for."""
+
+    source: QuerySource[D]
+    conditions: tuple[tuple[DocField, Condition], ...] = ()
+    order: tuple[DocField, ...] = ()
+    descending: bool = False
+    limit: int | None = None
+    is_scan: bool = False
+    filters: tuple[Callable[[D], object], ...] = ()
+
+    def __str__(self) -> str:
+        text = f"the query of {self.source.cls.__qualname__}"
+        if self.conditions:
+            text += f" where {' and '.join(str(condition) for _, condition in self.conditions)}"
+        if self.order:
+            text += f", ordered by {', '.join(f'{self.source.cls.__qualname__}.{each.name}' for each in self.order)}"
+        return text
+
+
+class Evaluation(Generic[D]):
+    """A query that is asked here and now."""
+
+    __slots__ = ("asked", "plan", "space", "tests", "tx")
+
+    def __init__(
+        self,
+        asked: Asked[D],
+        *,
+        order: tuple[OrderedField, ...] | None = None,
+        within: tuple[OrderedField, Interval] | None = None,
+        has_field: str = "",
+    ) -> None:
+        """`order` in place of its own; `within`: a span of one more field; `has_field`: of an index with this field."""
+        self.asked = asked
+        source = asked.source
+        self.space, self.tx = source.context()
+        self.tests: dict[str, FieldCondition] = self._tests()
+        if within is not None and within[0].name not in self.tests:
+            self.tests[within[0].name] = FieldCondition(within[0], (within[1],), is_exact=False)
+        fields = tuple([source.ordered(each) for each in asked.order]) if order is None else order
+        wanted = Wanted(self.tests, fields, source.prefix(self.space), asked.is_scan)
+        indexes = source.named()
+        if has_field:
+            indexes = tuple(each for each in indexes if has_field in [field.name for field in each.index.fields])
+        self.plan: QueryPlan = planned(wanted, indexes, str(asked), source.cls.__qualname__)
+        source.check_indexed(self.space, str(asked))
+        if self.tx is None and self.space.inbox:
+            self.space.runtime.catch_up()
+
+    def _tests(self) -> dict[str, FieldCondition]:
+        asked, source = self.asked, self.asked.source
+        if not asked.is_scan:
+            for _, condition in asked.conditions:
+                if condition.operator is Operator.NOT_EQUAL:
+                    message = f"{asked}: no index serves {condition}. Add .scan() to check each document"
+                    raise QueryError(message)
+        # The links of operands are those that a write to this space would store.
+        with writing_to(self.space):
+            return by_field([(source.ordered(field), condition) for field, condition in asked.conditions])
+
+    @property
+    def is_served(self) -> bool:
+        """Whether the spans have exactly the documents of the query."""
+        asked = self.asked
+        return asked.limit is None and not asked.filters and not self.plan.rest
+
+    @property
+    def exact(self) -> frozenset[str] | None:
+        """The fields that are compared for equality, each with one value; None if there are other conditions."""
+        tests = self.tests.values()
+        return frozenset(self.tests) if all(each.is_exact and len(each.intervals) == 1 for each in tests) else None
+
+    def has(self, name: str) -> bool:
+        """Whether the keys of its index have a field."""
+        return any(each.name == name for each in self.plan.named.index.fields)
+
+    # -- rows ----------------------------------------------------------------------------------------------
+
+    def tree(self, key: DocKey) -> Maybe:
+        """A document as this code sees it, not recorded: the span is."""
+        return self.space.untracked.document(key) if self.tx is None else self.tx.document(key)
+
+    def rows(
+        self, fields: Sequence[str] = (), *, after: bytes | None = None, count: int | None = None
+    ) -> Iterator[Row]:
+        """The documents in order, behind a place. `fields` are read of each of them; at most `count` are needed."""
+        plan = self.plan
+        if plan.sort:
+            yield from self._sorted(fields, after)
+            return
+        read = tuple(sorted({*plan.fields, *fields}))
+        source = self.asked.source
+        record = source.record()
+        for place, key in self._merged(read, after, None if plan.rest else count):
+            doc = doc_of(record, key)
+            if plan.rest and not self._holds(self.tree(doc)):
+                continue
+            yield place, doc
+
+    def _holds(self, tree: Maybe) -> bool:
+        return tree is not ABSENT and all(test.holds(tree) for test in self.plan.rest)
+
+    def _merged(self, fields: tuple[str, ...], after: bytes | None, count: int | None) -> Iterator[tuple[bytes, bytes]]:
+        """The keys of all spans, each with its place."""
+        is_back = self.asked.descending
+        streams: list[Iterator[tuple[bytes, bytes]]] = []
+        for lo, hi, offset in self.plan.spans:
+            low, high = lo, hi
+            if after is not None:
+                known = lo[:offset] + after
+                low, high = (lo, min(hi, known)) if is_back else (max(lo, known + b"\0"), hi)
+            if low < high:
+                streams.append(self._stream(Span(self.plan.named.name, low, high), offset, fields, count))
+        if len(streams) == 1:
+            yield from streams[0]
+        else:
+            yield from merge(*streams, reverse=is_back)
+
+    def _stream(
+        self, span: Span, offset: int, fields: tuple[str, ...], count: int | None
+    ) -> Iterator[tuple[bytes, bytes]]:
+        for key in keys(self.space, span, reverse=self.asked.descending, limit=count, fields=fields):
+            yield key[offset:], key
+
+    def _sorted(self, fields: Sequence[str], after: bytes | None) -> Iterator[Row]:
+        """All documents, sorted here: the index has another order."""
+        plan, found = self.plan, list[Row]()
+        record = self.asked.source.record()
+        for _, key in self._merged(tuple(sorted({*plan.fields, *fields})), None, None):
+            doc = doc_of(record, key)
+            tree = self.tree(doc)
+            if self._holds(tree):
+                values = [encode_field(each.stored.ordered(child(tree, each.name))) for each in plan.sort]
+                found.append((b"".join(values) + encode_id(DocId(doc.partition("/")[2])), doc))
+        is_back = self.asked.descending
+        found.sort(reverse=is_back)
+        for place, doc in found:
+            if after is None or (place < after if is_back else place > after):
+                yield place, doc
+
+    def documents(self, *, after: bytes | None = None, count: int | None = None) -> Iterator[tuple[bytes, D]]:
+        """The handles of the documents in order, as far as the filters take them: at most the limit, or `count`."""
+        asked = self.asked
+        most = _least(asked.limit, count)
+        if most == 0:
+            return
+        done = 0
+        for place, key in self.rows(after=after, count=None if asked.filters else most):
+            document = asked.source.document(self.space, key)
+            if asked.filters and not all(fn(document) for fn in asked.filters):
+                continue
+            yield place, document
+            done += 1
+            if done == most:
+                return
+
+    def taken(self, fields: Sequence[str], most: int | None = None) -> Iterator[DocKey]:
+        """The documents that the limit, or `most`, leaves, with these fields read of each."""
+        asked, most = self.asked, _least(self.asked.limit, most)
+        if asked.filters:
+            for _, document in self.documents(count=most):
+                assert document._hw_key is not None
+                yield document._hw_key
+            return
+        if most == 0:
+            return
+        for done, (_, key) in enumerate(self.rows(fields, count=most), 1):
+            yield key
+            if done == most:
+                return
+
+    # -- cursors -------------------------------------------------------------------------------------------
+
+    def digest(self) -> bytes:
+        """Identifies the query: two that differ have different digests."""
+        asked = self.asked
+        tests = [[name, *(bound for each in test.intervals for bound in each)] for name, test in self.tests.items()]
+        parts: list[Any] = [
+            asked.source.kind,
+            [each.name for each in asked.order],
+            asked.descending,
+            asked.is_scan,
+            len(asked.filters),
+            sorted(tests),
+            self.asked.source.prefix(self.space),
+        ]
+        body = encode(array_of([array_of([*map(_frozen, parts)])]))
+        return blake2b(body, digest_size=_DIGEST_BYTES).digest()
+
+    def place_of(self, cursor: str) -> bytes:
+        """The place of a cursor of this query. Raises UsageError for any other."""
+        place = read_cursor(cursor, self.digest(), self.plan.named.name)
+        if not self.plan.sort:
+            spans = self.plan.spans
+            if spans and not any(lo <= lo[:offset] + place < hi for lo, hi, offset in spans):
+                raise UsageError("the cursor is of another query; begin with after=None")
+        return place
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    return other if one is None else one if other is None else min(one, other)
+
+
+def _frozen(part: Any) -> Any:  # noqa: ANN401  # a tree of lists
+    return array_of([_frozen(each) for each in part]) if isinstance(part, list) else part

@@ -1,0 +1,110 @@
+"""The collection of a query: its class, the kind and scope of its members, its indexes, and the space it is open in."""
+
+from __future__ import annotations
+
+from typing import Final, Generic, TypeVar
+
+from headwater.cells.context import Owner, find
+from headwater.cells.cross_space import READ
+from headwater.cells.document_class import Doc, fields_of_class, open_doc
+from headwater.cells.document_field import DocField
+from headwater.cells.indexed_fields import OrderedField
+from headwater.cells.space_port import SpacePort
+from headwater.cells.transaction import Transaction
+from headwater.errors import QueryError
+from headwater.store.collection_record import BY_ID, CollectionRecord, CollectionScope, Index, NamedIndex, user_prefix
+from headwater.values.ids import DocKey
+from headwater.values.shape import Shaping
+from headwater.values.tree import map_of
+
+D = TypeVar("D", bound=Doc)
+
+_NOT_ATTACHED: Final = (
+    "{what}: queries at a server's space are not available in this version; open the file of the space, or walk a list"
+)
+
+
+class QuerySource(Generic[D]):
+    """A declared collection, as queries use it."""
+
+    __slots__ = ("_fields", "_named", "cls", "declared", "kind", "owner", "scope", "totals", "unique")
+
+    def __init__(  # noqa: PLR0917  # what a declaration says
+        self,
+        owner: Owner,
+        cls: type[D],
+        kind: str,
+        scope: CollectionScope,
+        declared: tuple[tuple[DocField, ...], ...],
+        unique: tuple[tuple[DocField, ...], ...],
+        totals: tuple[tuple[DocField | None, tuple[DocField, ...]], ...] = (),
+    ) -> None:
+        self.owner = owner
+        self.cls = cls
+        self.kind = kind
+        self.scope: CollectionScope = scope
+        # The fields of each index.
+        self.declared = declared
+        self.unique = unique
+        # The summed field of each total, if any, and the fields by which it is kept.
+        self.totals = totals
+        self._fields: dict[DocField, OrderedField] = {}
+        # Made at first use: a class may name others that are declared after it.
+        self._named: tuple[NamedIndex, ...] | None = None
+
+    @property
+    def address(self) -> str:
+        """The name in messages."""
+        return f"the collection of {self.cls.__qualname__}"
+
+    # -- its indexes ---------------------------------------------------------------------------------------
+
+    def ordered(self, field: DocField) -> OrderedField:
+        """A field in its order. Raises DeclarationError if it has none."""
+        found = self._fields.get(field)
+        if found is None:
+            found = self._fields[field] = OrderedField(field)
+        return found
+
+    def has_total(self, field: DocField, by: frozenset[str] | None) -> bool:
+        """Whether a total of a field is declared by exactly these fields."""
+        return by is not None and any(
+            of is field and {each.name for each in fields} == by for of, fields in self.totals
+        )
+
+    def record(self) -> CollectionRecord:
+        """The record of this declaration."""
+        shaping = Shaping()
+        fields = {name: shaping.shape(field.resolve()[0]) for name, field in fields_of_class(self.cls).items()}
+        rest = (("fields", map_of(fields)), ("types", map_of(shaping.records)))
+        return CollectionRecord(self.kind, self.scope, tuple(each.index for each in self.named()[1:]), rest)
+
+    def named(self) -> tuple[NamedIndex, ...]:
+        """The declared indexes, the order by id first."""
+        if self._named is None:
+            found = {NamedIndex(BY_ID.name(self.kind), BY_ID): None}
+            for many, is_unique in ((self.declared, False), (self.unique, True)):
+                for fields in many:
+                    index = Index(tuple(self.ordered(field).stored for field in fields), is_unique)
+                    found[NamedIndex(index.name(self.kind), index)] = None
+            self._named = tuple(found)
+        return self._named
+
+    # -- where it is open ----------------------------------------------------------------------------------
+
+    def context(self, use: str = READ) -> tuple[SpacePort, Transaction | None]:
+        """The space in this context, and the transaction of this code."""
+        return find(self.owner, self, use)
+
+    def check_indexed(self, space: SpacePort, what: str) -> None:
+        """Raise QueryError if the space does not answer queries."""
+        if self.kind not in space.replica.collections:
+            raise QueryError(_NOT_ATTACHED.format(what=what), space=space.name)
+
+    def prefix(self, space: SpacePort) -> bytes:
+        """The beginning of all keys that a query of this reader may see."""
+        return b"" if self.scope == "space" else user_prefix(space.scope("user").user)
+
+    def document(self, space: SpacePort, key: DocKey) -> D:
+        """The handle of a member."""
+        return open_doc(self.cls, space, key.partition("/")[2], key)

@@ -1,0 +1,334 @@
+"""The spans of indexes that a transaction has read, as they were at the first read of each.
+
+Keys are read in slices: confirmed ones, with pending commits of the session, without what has changed since the first
+read, and with the transaction's own writes. A read that ended early is a read up to the last key that was seen.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from headwater.cells.draft_keys import DraftKeys, key_in
+from headwater.cells.drafts import Draft
+from headwater.cells.members import Members
+from headwater.cells.pending_commit import PendingCommit, ranges
+from headwater.cells.replica import Replica
+from headwater.cells.span_entries import SpanBasis, SpanEntry
+from headwater.cells.span_records import SpanKey, SpanQuestion
+from headwater.cells.span_tallies import Answer, ExistsTally, Tally, answer_digest, tally_of
+from headwater.store.collection_record import (
+    CollectionRecord,
+    IndexField,
+    NamedIndex,
+    doc_of,
+)
+from headwater.store.commit import Conflict, SpanRead
+from headwater.values.ids import DocKey, LocalSeq
+from headwater.values.sortkey import INEXACT, Ordered, fields_of
+from headwater.values.tree import Maybe, Path, child
+
+SLICE: Final = 256
+"""Keys that are read together."""
+
+SPARE: Final = 16
+"""Keys that are read beyond a limit, as some may be taken away by pending commits."""
+
+PASS_SLICE: Final = 4096
+"""Keys that are read together where all of them are counted."""
+
+
+def _nothing(_doc: DocKey, _path: Path) -> None:
+    """Of a transaction that has ended, and of plain code."""
+
+
+def span_reads_now(replica: Replica, keys: Iterable[SpanKey]) -> tuple[SpanRead, ...]:
+    """Reads as a commit names them, as of now. The lock of the replica is held."""
+    members = replica.members
+    return () if members is None else tuple([named_now(replica, members, key) for key in keys])
+
+
+def values_of(question: SpanQuestion, tree: Maybe) -> tuple[Ordered, Ordered]:
+    """The values of a document in the two fields of a question."""
+    return _ordered(question.field, tree), _ordered(question.by, tree)
+
+
+def named_now(replica: Replica, members: Members, key: SpanKey) -> SpanRead:
+    """A read as a commit names it, as of now. The lock of the replica is held."""
+    docs = members.overlay(key.index).docs_between(key.lo, key.hi, unmoved=bool(key.fields))
+    layers: dict[LocalSeq, PendingCommit] = {}
+    for doc in docs:
+        for layer in replica.layers_of(doc):
+            layers[layer.commit.local_seq] = layer
+    numbers = ranges([layers[number] for number in sorted(layers)]) if layers else ()
+    return SpanRead(key.index, key.lo, key.hi, replica.seq, key.fields, numbers, tuple(sorted(docs)))
+
+
+def _ordered(field: IndexField | None, tree: Maybe) -> Ordered:
+    return None if field is None else field.ordered(child(tree, field.name))
+
+
+class _Values:
+    """The values that a question is about: from the keys of documents, or from those documents whose keys lack them."""
+
+    def __init__(  # made in one place
+        self,
+        record: CollectionRecord,
+        named: NamedIndex,
+        question: SpanQuestion,
+        drafts: Mapping[DocKey, Draft],
+        reads: SpanReads,
+    ) -> None:
+        self._record = record
+        self._fields = question.fields
+        self._drafts = drafts
+        self._reads = reads
+        self._field = question.field
+        self._by = question.by
+        # A user is the first field of every key.
+        first = 0 if record.scope == "space" else 1
+        self._place = _place_in(named, question.field, first)
+        self._by_place = _place_in(named, question.by, first)
+        self._is_by_key = self._place is not None and self._by_place is not None
+
+    def of(self, key: bytes) -> tuple[Ordered, Ordered]:
+        """The values of one document."""
+        if self._field is None and self._by is None:
+            return None, None
+        if self._is_by_key:
+            assert self._place is not None
+            assert self._by_place is not None
+            fields = fields_of(key)
+            value = None if self._field is None else fields[self._place]
+            group = None if self._by is None else fields[self._by_place]
+            if value is not INEXACT and group is not INEXACT:
+                return value, group
+        tree = self._reads.document(doc_of(self._record, key), self._fields, self._drafts)
+        return _ordered(self._field, tree), _ordered(self._by, tree)
+
+
+def _place_in(named: NamedIndex, field: IndexField | None, first: int) -> int | None:
+    """The place of a field in the keys of an index; None if it is not there."""
+    if field is None:
+        return 0
+    return first + named.index.fields.index(field) if field in named.index.fields else None
+
+
+class SpanReads:
+    """The reads of spans of one transaction."""
+
+    def __init__(self, replica: Replica, members: Members, record: Callable[[DocKey, Path], object]) -> None:
+        self._replica = replica
+        self.members = members
+        # Records the read of a place of a document.
+        self._record = record
+        self._bases: dict[tuple[str, bytes, bytes], SpanBasis] = {}
+        self.entries: dict[tuple[object, ...], SpanEntry] = {}
+        self._drafted: dict[str, DraftKeys] = {}
+        # The kinds whose writers were made current.
+        self.kinds: dict[str, None] = {}
+
+    def basis(self, index: str, lo: bytes, hi: bytes) -> SpanBasis:
+        """A span as of its first read, which is now if there was none."""
+        found = self._bases.get((index, lo, hi))
+        if found is None:
+            with self._replica.lock:
+                found = SpanBasis(self.members.index(index)[1], lo, hi, self.members.log.last)
+            self._bases[index, lo, hi] = found
+        return found
+
+    def entry(  # the parts of a read
+        self,
+        basis: SpanBasis,
+        fields: tuple[str, ...] = (),
+        question: SpanQuestion | None = None,
+        *,
+        reverse: bool = False,
+        tracked: bool = True,
+    ) -> SpanEntry:
+        """A read. The same read again extends the part that was seen."""
+        key = (basis.named.name, basis.lo, basis.hi, fields, question, reverse, tracked)
+        found = self.entries.get(key)
+        if found is None:
+            found = self.entries[key] = SpanEntry(basis, fields, question, reverse, tracked)
+        return found
+
+    # -- keys ----------------------------------------------------------------------------------------------
+
+    def slice(  # of what, from where to where, how
+        self,
+        basis: SpanBasis,
+        lo: bytes,
+        hi: bytes,
+        size: int,
+        drafts: Mapping[DocKey, Draft],
+        *,
+        reverse: bool,
+    ) -> tuple[list[bytes], tuple[bytes, bytes] | None]:
+        """Some keys of a part of a span, as this transaction sees it; and where the next ones are, if any."""
+        replica, name = self._replica, basis.named.name
+        with replica.lock:
+            chunk, rest = replica.confirmed_keys(name, lo, hi, size, reverse=reverse)
+            if rest is not None:
+                # Up to here, the slice is complete.
+                lo, hi = (rest[1], hi) if reverse else (lo, rest[0])
+            overlay = self.members.overlay(name)
+            found = dict.fromkeys([key for key in chunk if key not in overlay.gone] if overlay.gone else chunk)
+            if overlay.added:
+                found.update(dict.fromkeys(overlay.between(lo, hi)))
+            basis.advance()
+            for first, newest in basis.undo.values():
+                if newest is not None:
+                    found.pop(newest, None)
+                if first is not None and lo <= first < hi:
+                    found[first] = None
+            if drafts:
+                self._draft(basis, drafts, lo, hi, found)
+        return sorted(found, reverse=reverse), rest
+
+    def _draft(
+        self, basis: SpanBasis, drafts: Mapping[DocKey, Draft], lo: bytes, hi: bytes, found: dict[bytes, None]
+    ) -> None:
+        """Lay the transaction's own writes over the keys of a part of a span."""
+        name = basis.named.name
+        record, named = self.members.index(name)
+        drafted = self._drafted.get(name)
+        if drafted is None:
+            drafted = self._drafted[name] = DraftKeys()
+        drafted.update(drafts, record, named)
+        for doc in drafted.docs:
+            self.builds_on(doc, drafts[doc], [each.name for each in named.index.fields])
+            undone = basis.undo.get(doc)
+            for key in (
+                undone[0] if undone is not None else key_in(record, named, doc, self._replica.read(doc)),
+                key_in(record, named, doc, drafts[doc].mark.value),
+            ):
+                if key is not None:
+                    found.pop(key, None)
+        added = drafted.added
+        found.update(dict.fromkeys(added[bisect_left(added, lo) : bisect_left(added, hi)]))
+
+    def builds_on(self, doc: DocKey, draft: Draft, fields: Iterable[str]) -> None:
+        """An edited document is seen: what it has besides the edits is a read, as of the version that was edited."""
+        if not draft.whole:
+            for name in fields:
+                self._record(doc, (name,))
+
+    def document(self, doc: DocKey, fields: tuple[str, ...], drafts: Mapping[DocKey, Draft]) -> Maybe:
+        """A document of a span whose read covers these fields.
+
+        As of now, even if the transaction has an older version: a later change is found in the span.
+        """
+        draft = drafts.get(doc)
+        if draft is not None and (draft.whole or draft.ops):
+            self.builds_on(doc, draft, fields)
+            return draft.value
+        replica = self._replica
+        is_held = replica.is_loaded(doc)
+        tree = replica.read(doc)
+        if not is_held:
+            # A pass over many documents does not fill the memory with them.
+            replica.release(doc)
+        return tree
+
+    # -- answers -------------------------------------------------------------------------------------------
+
+    def tally(self, basis: SpanBasis, question: SpanQuestion, drafts: Mapping[DocKey, Draft]) -> Tally:
+        """A tally of the documents of a span, filled by one pass over its keys."""
+        found = tally_of(question)
+        record, named = self.members.index(basis.named.name)
+        is_one, size = question.kind == "exists", SPARE if question.kind == "exists" else PASS_SLICE
+        values = _Values(record, named, question, drafts, self)
+        lo, hi = basis.lo, basis.hi
+        while True:
+            keys, rest = self.slice(basis, lo, hi, size, drafts, reverse=False)
+            for key in keys[:1] if is_one else keys:
+                found.put(key, *values.of(key))
+            if rest is None or (is_one and keys):
+                return found
+            lo, hi = rest
+
+    def with_drafts(
+        self, tally: Tally, basis: SpanBasis, question: SpanQuestion, drafts: Mapping[DocKey, Draft]
+    ) -> Answer:
+        """The answer of a shared tally, with the transaction's own writes on top. The tally is as before."""
+        record, named = self.members.index(basis.named.name)
+        lo, hi = basis.lo, basis.hi
+        done: list[tuple[bool, bytes, Ordered, Ordered]] = []
+        for doc, draft in drafts.items():
+            if not (draft.whole or draft.ops) or self.members.record_of(doc) is not record:
+                continue
+            self.builds_on(doc, draft, [*[each.name for each in named.index.fields], *question.fields])
+            for is_new, tree in ((False, self._replica.read(doc)), (True, draft.value)):
+                key = key_in(record, named, doc, tree)
+                if key is not None and lo <= key < hi:
+                    done.append((is_new, key, _ordered(question.field, tree), _ordered(question.by, tree)))
+        for is_new, key, value, group in done:
+            (tally.put if is_new else tally.take)(key, value, group)
+        answer = tally.answer()
+        for is_new, key, value, group in reversed(done):
+            (tally.take if is_new else tally.put)(key, value, group)
+        return answer
+
+    # -- the end -------------------------------------------------------------------------------------------
+
+    def dependencies(self) -> dict[SpanKey, bytes]:
+        """The reads whose change runs the function again, with the answers to questions."""
+        found: dict[SpanKey, bytes] = {}
+        for entry in self.entries.values():
+            if entry.is_tracked and (key := entry.key) is not None:
+                found[key] = entry.answer
+        return found
+
+    def overtaken(
+        self, drafts: Mapping[DocKey, Draft], answer_now: Callable[[SpanKey], Tally | None] = lambda _: None
+    ) -> SpanEntry | None:
+        """A read that something else has changed since. An answer is asked again, and then one as of now.
+
+        `answer_now` gives a tally that is kept current, if there is one.
+        """
+        for entry in self.entries.values():
+            if not entry.is_hit():
+                continue
+            question = entry.question
+            if question is None:
+                return entry
+            basis = entry.basis
+            fresh = SpanBasis(basis.named, basis.lo, basis.hi, self.members.log.last)
+            key = entry.key
+            live = None if key is None or question.kind == "exists" else answer_now(key)
+            if live is not None:
+                answer = self.with_drafts(live, fresh, question, drafts)
+            else:
+                live = self.tally(fresh, question, drafts)
+                answer = live.answer()
+            if answer_digest(answer) != entry.answer:
+                return entry
+            entry.basis = fresh
+            entry.end = live.witness if isinstance(live, ExistsTally) else None
+        return None
+
+    def checked(self, drafts: Mapping[DocKey, Draft]) -> tuple[SpanRead, ...] | Conflict:
+        """The reads as the commit names them, or the conflict with a later change. The lock is held."""
+        entry = self.overtaken(drafts)
+        if entry is None:
+            return self.named()
+        reason = f"what it has read of the index {entry.basis.named.name} changed while the transaction was open"
+        return Conflict(reason, seq=self._replica.seq)
+
+    def named(self) -> tuple[SpanRead, ...]:
+        """The reads as a commit names them, as of now: nothing has changed in them since. The lock is held."""
+        found: dict[SpanRead, None] = {}
+        for entry in self.entries.values():
+            covered = entry.covered
+            if covered is not None:
+                key = SpanKey(entry.basis.named.name, *covered, entry.fields)
+                found[named_now(self._replica, self.members, key)] = None
+        return tuple(found)
+
+    def end(self) -> None:
+        """The transaction has ended: later shifts are not held for it."""
+        for basis in self._bases.values():
+            basis.last = None
+        self._drafted, self._record = {}, _nothing

@@ -1,0 +1,170 @@
+"""Reading indexes of collections: the keys of a span, and answers about its documents, tracked like any other read.
+
+In a transaction a read is recorded, and shows the transaction's own writes. In plain code it is not recorded, and shows
+the span as of the beginning of the read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from headwater.cells.context import PEEKING, find
+from headwater.cells.cross_space import READ, crossing_error
+from headwater.cells.drafts import Draft
+from headwater.cells.far import FarReads
+from headwater.cells.members import Members
+from headwater.cells.replica import Replica
+from headwater.cells.space_port import SpacePort
+from headwater.cells.span_reads import SLICE, SPARE, SpanReads
+from headwater.cells.span_records import Span, SpanKey, SpanQuestion
+from headwater.cells.span_tallies import Answer, ExistsTally, answer_digest
+from headwater.cells.transaction import Transaction
+from headwater.cells.transaction_states import ended_error
+from headwater.errors import QueryError
+from headwater.store.collection_record import RECORD_KIND, doc_of, kind_of_index
+from headwater.values.address import doc_key, user_scope
+from headwater.values.ids import DocKey
+from headwater.values.tree import Maybe
+
+_NOTHING: Final[Mapping[DocKey, Draft]] = {}
+
+
+class _Reader:
+    """Where one read takes place: in a transaction, or in plain code."""
+
+    def __init__(self, space: SpacePort, index: str, *, tracked: bool) -> None:
+        found, tx = find(space, f"the index {index}")
+        if isinstance(tx, FarReads):
+            raise crossing_error(tx.near, tx.far.near, tx.far.far, f"the index {index}", READ, tx.near.read_only)
+        if tx is None and found.inbox:
+            found.runtime.catch_up()
+        self.replica: Replica = space.replica
+        self.tx: Transaction | None = tx
+        self.members: Members = _members(space)
+        record = self.members.index(index)[0]
+        if tx is None:
+            self.reads = SpanReads(self.replica, self.members, lambda _doc, _path: None)
+        else:
+            self.reads = _reads_of(tx, self.members, record.kind)
+            if record.scope != "space" and space.actor is not None:
+                # A result that depends on one user's documents is that user's: as of any read there.
+                tx.read(doc_key(f"{RECORD_KIND}:{record.kind}", user_scope(space.actor)))
+        self.is_tracked = tracked and not (tx is not None and tx.peeks and PEEKING.get())
+
+    @property
+    def drafts(self) -> Mapping[DocKey, Draft]:
+        return _NOTHING if self.tx is None else self.tx._drafts
+
+
+def _reads_of(tx: Transaction, members: Members, kind: str) -> SpanReads:
+    """The reads of a transaction, before one of this kind. What writes such documents is made current first (I4)."""
+    if not tx.is_open:
+        raise ended_error(tx.name, "read", tx.status)
+    found = tx.spans
+    if found is None:
+        found = tx.spans = SpanReads(tx.replica, members, tx.read)
+    if kind not in found.kinds:
+        found.kinds[kind] = None
+        if tx.gate is not None:
+            for doc in tx.replica.written_docs(kind):
+                tx.gate(doc)
+    return found
+
+
+def _members(space: SpacePort) -> Members:
+    replica = space.replica
+    if replica.is_partial:
+        message = (
+            f"space {space.name!r} is at a server, and queries at a server's space are not available in this version; "
+            "open the file, or walk a list"
+        )
+        raise QueryError(message, space=space.name)
+    if replica.members is None:
+        message = f"space {space.name!r} has no collections; open it with the app that declares them"
+        raise QueryError(message, space=space.name)
+    return replica.members
+
+
+def keys(
+    space: SpacePort,
+    span: Span,
+    *,
+    reverse: bool = False,
+    limit: int | None = None,
+    fields: tuple[str, ...] = (),
+    tracked: bool = True,
+) -> Iterator[bytes]:
+    """The keys of a span in order, read in slices while they are taken.
+
+    The read is invalid when a key moves into, out of or within the part of the span that was taken; with `fields`, also
+    when one of these top-level fields changes in a document there. With `tracked=False` it is only checked for
+    conflicts, as `peek` is; so it is in `hw.untracked()`.
+    """
+    if limit is not None and limit <= 0:
+        return
+    reader = _Reader(space, span.index, tracked=tracked)
+    yield from _keys(reader, span, reverse=reverse, limit=limit, fields=fields)
+
+
+def _keys(reader: _Reader, span: Span, *, reverse: bool, limit: int | None, fields: tuple[str, ...]) -> Iterator[bytes]:
+    reads, tx, left = reader.reads, reader.tx, limit
+    basis = reads.basis(span.index, span.lo, span.hi)
+    entry = reads.entry(basis, fields, reverse=reverse, tracked=reader.is_tracked)
+    lo, hi = span.lo, span.hi
+    while True:
+        if tx is not None:
+            _reads_of(tx, reader.members, kind_of_index(span.index))
+        size = SLICE if left is None else min(SLICE, left + SPARE)
+        found, rest = reads.slice(basis, lo, hi, size, reader.drafts, reverse=reverse)
+        for key in found:
+            entry.saw(key)
+            yield key
+            if left is not None:
+                left -= 1
+                if not left:
+                    return
+        if rest is None:
+            entry.end = None
+            return
+        lo, hi = rest
+
+
+def document(space: SpacePort, span: Span, key: bytes, fields: tuple[str, ...]) -> Maybe:
+    """The document of a key that a read of the span with these fields has given. Nothing more is recorded."""
+    reader = _Reader(space, span.index, tracked=True)
+    doc = doc_of(reader.members.index(span.index)[0], key)
+    return reader.reads.document(doc, fields, reader.drafts)
+
+
+def answer(space: SpacePort, span: Span, question: SpanQuestion, *, tracked: bool = True) -> Answer:
+    """The answer to a question about the documents of a span. The read is invalid when the answer is another one.
+
+    Values are in the form in which the index orders them (`IndexField.ordered`): an int, a text, an Instant. A sum of
+    nothing is 0, an extreme of nothing is None; None and absent values are left out of both. Groups are pairs of a
+    value and the answer for it, in the order of the values.
+    """
+    reader = _Reader(space, span.index, tracked=tracked)
+    reads, tx = reader.reads, reader.tx
+    # Before the tally is made current: what has changed after this is found by the check at the end of the run.
+    basis = reads.basis(span.index, span.lo, span.hi)
+    live = None
+    if tx is not None and tx.is_running and reader.is_tracked:
+        key = SpanKey(span.index, span.lo, span.hi, question.fields, question)
+        live = reader.replica.live_tally(key)
+        if live is not None and basis.is_hit(span.lo, span.hi, question.fields):
+            # The span was read before, and shows its state of then.
+            live = None
+    if live is None or (question.kind == "exists" and reader.drafts):
+        live = reads.tally(basis, question, reader.drafts)
+        found = live.answer()
+    elif reader.drafts:
+        found = reads.with_drafts(live, basis, question, reader.drafts)
+    else:
+        found = live.answer()
+    if tx is not None:
+        entry = reads.entry(basis, question.fields, question, tracked=reader.is_tracked)
+        # A witness is enough.
+        entry.end = live.witness if isinstance(live, ExistsTally) else None
+        entry.answer = answer_digest(found)
+    return found

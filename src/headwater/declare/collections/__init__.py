@@ -1,0 +1,1 @@
+"""Collections, as authors declare and use them."""

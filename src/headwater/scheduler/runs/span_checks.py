@@ -1,0 +1,97 @@
+"""The reads of runs in indexes of collections: registered with the graph, and compared with the current keys.
+
+Also what an observation has of them, and what an opening makes of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
+
+from headwater.cells.replica import Replica
+from headwater.cells.span_reads import span_reads_now
+from headwater.cells.span_records import SpanKey
+from headwater.cells.span_tallies import Tally
+from headwater.cells.transaction import Transaction
+from headwater.scheduler.graph.edges import Graph
+from headwater.scheduler.graph.node import DocPath, Node
+from headwater.store.collection_record import kind_of_index, record_doc
+from headwater.store.commit import SpanRead
+from headwater.store.observations import Observation, SpanSeen
+from headwater.values.ids import DocKey, Seq
+
+Shifted: TypeAlias = Callable[[Sequence[tuple[tuple[SpanKey, ...], Seq]]], Sequence[Sequence[DocKey]]]
+"""For each row, spans and a sequence number: documents that have changed in them since, or may have."""
+
+
+def register_spans(graph: Graph, node: Node, tx: Transaction) -> None:
+    """Register the reads of a run, instead of those of its last one."""
+    graph.spans.apply(node, {} if tx.spans is None else tx.spans.dependencies())
+
+
+def span_overtaken(graph: Graph, tx: Transaction, drain: Callable[[], None]) -> DocPath | None:
+    """The cause, if a registered read has changed during the run: the record of the collection.
+
+    `drain` takes in what has changed. What comes later is in the inbox, and invalidates the node.
+    """
+
+    def tally_now(key: SpanKey) -> Tally | None:
+        drain()
+        return graph.spans.tally_of(key)
+
+    entry = None if tx.spans is None else tx.spans.overtaken(tx._drafts, tally_now)  # noqa: SLF001  # its own writes
+    return None if entry is None else (record_doc(kind_of_index(entry.basis.named.name)), ())
+
+
+# --- observations -------------------------------------------------------------------------------------------
+
+
+def spans_seen(node: Node) -> tuple[SpanSeen, ...]:
+    """The reads of the last run, as they are stored: without answers."""
+    return tuple([SpanSeen(each.index, each.lo, each.hi, each.fields) for each in node.rare.spans])
+
+
+def as_of(key: SpanKey, seq: Seq) -> SpanRead:
+    """A read as of an own commit that was accepted."""
+    return SpanRead(key.index, key.lo, key.hi, seq, key.fields)
+
+
+def restore_spans(graph: Graph, node: Node, observation: Observation) -> str:
+    """Register the reads of a stored run. Returns why that is not possible; empty if it is.
+
+    Answers are not stored: until the next run, every change of the span invalidates the node.
+    """
+    seen = () if observation.extra is None else observation.extra.spans
+    for each in seen:
+        if not graph.spans.knows(each.index):
+            return f"it has read the index {each.index}, which no open app declares"
+    if seen:
+        graph.spans.apply(node, {SpanKey(each.index, each.lo, each.hi, each.fields): b"" for each in seen})
+    return ""
+
+
+def all_shifted(rows: Sequence[tuple[tuple[SpanKey, ...], Seq]]) -> Sequence[Sequence[DocKey]]:
+    """Nothing is known: each span may have changed."""
+    return [(_record(spans),) for spans, _ in rows]
+
+
+def add_shifted(
+    causes: dict[Node, list[DocPath]], replica: Replica, restored: Iterable[tuple[Node, Seq]], shifted: Shifted
+) -> None:
+    """Add the documents that have changed in spans since stored runs. One question for all of them."""
+    nodes = [(node, seq) for node, seq in restored if node.rare.spans]
+    if not nodes:
+        return
+    found = shifted([(tuple(node.rare.spans), seq) for node, seq in nodes])
+    with replica.lock:
+        for (node, _), docs in zip(nodes, found, strict=True):
+            # Written here, and not decided: the store does not know of it yet.
+            layered = [doc for read in span_reads_now(replica, node.rare.spans) for doc in read.layered]
+            others = [(doc, ()) for doc in dict.fromkeys([*docs, *layered])]
+            if others:
+                causes[node] = [*causes.get(node, []), *others]
+
+
+def _record(spans: Iterable[SpanKey]) -> DocKey:
+    """The record of the collection whose index is read: the cause, where no document is known."""
+    return record_doc(kind_of_index(next(iter(spans)).index))

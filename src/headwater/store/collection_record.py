@@ -1,0 +1,294 @@
+"""Records of collections: which fields of a kind of documents are indexed, and the keys of a document that follow.
+
+The record of a collection is the document `collection:KIND` of the space. A document belongs to the collection of its
+kind by its id, `KIND:` and a name without a colon or a plus: those belong to results of functions and to pieces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from hashlib import sha256
+from typing import Final, Literal, TypeAlias, cast
+
+import msgspec
+
+from headwater.errors import CorruptError
+from headwater.values.address import SPACE_SCOPE, doc_key, parse_scope, user_scope
+from headwater.values.codec import encode
+from headwater.values.ids import BranchId, DocId, DocKey, LocalSeq, Seq, SessionId
+from headwater.values.link import parse_link
+from headwater.values.sortkey import Ordered, as_float, doc_id_of, elapsed, encode_key, encode_whole, fields_of, instant
+from headwater.values.tree import ABSENT, Maybe, Value, array_of, child, get, is_array, is_map, map_of, same
+
+IndexName: TypeAlias = str
+"""`KIND#FIELD,FIELD`, with a digest of what its fields and rules add to their names."""
+
+Form: TypeAlias = Literal["plain", "float", "instant", "duration", "link"]
+"""How a stored value becomes one whose order is meant: as it is; a float; a datetime; a timedelta; a link."""
+
+CollectionScope: TypeAlias = Literal["space", "user"]
+
+RECORD_KIND: Final = "collection"
+"""The kind of the documents that hold the records."""
+
+_DIGEST_LETTERS: Final = 12
+
+
+class IndexField(msgspec.Struct, frozen=True):
+    """A field of an index: its key in the stored map, and the value in its place where it is absent."""
+
+    name: str
+    form: Form = "plain"
+    default: Maybe = ABSENT
+
+    def ordered(self, value: Maybe) -> Ordered:
+        """The value of this field, stored so, as its index orders it."""
+        return ordered(self.form, self.default if value is ABSENT else value)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether its name says all."""
+        return self.form == "plain" and self.default is ABSENT
+
+
+class Index(msgspec.Struct, frozen=True):
+    """An index of a collection. No two documents have the same values in all fields of a unique one."""
+
+    fields: tuple[IndexField, ...]
+    unique: bool = False
+
+    def name(self, kind: str) -> IndexName:
+        """Its name, which is its content: equal declarations of two programs are one index."""
+        plain = f"{kind}#{','.join([each.name for each in self.fields])}"
+        if not self.unique and all(each.is_plain for each in self.fields):
+            return plain
+        return f"{plain}~{sha256(encode(_index_tree(self))).hexdigest()[:_DIGEST_LETTERS]}"
+
+
+class NamedIndex(msgspec.Struct, frozen=True, gc=False):
+    """An index of a kind, with its name."""
+
+    name: IndexName
+    index: Index
+
+    def key(self, prefix: bytes, value: Maybe, doc: DocId) -> bytes:
+        """The key of a document with this value."""
+        return encode_key([each.ordered(child(value, each.name)) for each in self.index.fields], doc, prefix)
+
+
+class KeyMove(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A document's key in an index, before and after a commit. None: it has none."""
+
+    index: IndexName
+    before: bytes | None
+    after: bytes | None
+
+
+class Shift(msgspec.Struct, frozen=True, gc=False):
+    """What a commit did to a document of a collection."""
+
+    branch: BranchId
+    seq: Seq
+    session: SessionId
+    local_seq: LocalSeq
+    doc: DocKey
+    moves: tuple[KeyMove, ...]
+    fields: tuple[str, ...] | None
+    """The top-level fields that changed; None: all, because the document came or went."""
+
+
+class CollectionRecord(msgspec.Struct, frozen=True, dict=True):
+    """The record of one collection. `rest` has what this version does not know, and keeps."""
+
+    kind: str
+    scope: CollectionScope = "space"
+    indexes: tuple[Index, ...] = ()
+    rest: tuple[tuple[str, Value], ...] = ()
+
+    @cached_property
+    def named(self) -> tuple[NamedIndex, ...]:
+        """All indexes with their names: the one by id, which every collection has, first."""
+        named = {each.name(self.kind): each for each in (BY_ID, *self.indexes)}
+        return tuple(NamedIndex(name, each) for name, each in named.items())
+
+    @property
+    def doc(self) -> DocKey:
+        """The document that holds the record."""
+        return record_doc(self.kind)
+
+    def to_value(self) -> Value:
+        """The record as it is stored."""
+        return map_of(
+            {
+                **dict(self.rest),
+                "kind": self.kind,
+                "scope": self.scope,
+                "indexes": array_of([_index_tree(each) for each in self.indexes]),
+            }
+        )
+
+
+BY_ID: Final = Index(())
+"""The order by id: every collection has this index, `KIND#`."""
+
+
+def record_doc(kind: str) -> DocKey:
+    """The document of the record of a collection."""
+    return doc_key(f"{RECORD_KIND}:{kind}")
+
+
+def record_of(doc: DocKey, value: Maybe) -> CollectionRecord:
+    """The record that a document `collection:KIND` holds. Raises CorruptError if it holds something else."""
+    try:
+        kind, scope = get(value, ("kind",)), get(value, ("scope",))
+        if not is_map(value) or type(kind) is not str or record_doc(kind) != doc:
+            raise ValueError("its kind is not that of its id")
+        if scope not in ("space", "user"):
+            raise ValueError("its scope is neither space nor user")
+        indexes = value["indexes"]
+        if not is_array(indexes):
+            raise TypeError("its indexes are not a list")
+        known = ("kind", "scope", "indexes")
+        rest = tuple((name, each) for name, each in value.items() if name not in known)
+        return CollectionRecord(kind, cast("CollectionScope", scope), tuple(map(_index_of, indexes)), rest)
+    except (KeyError, TypeError, ValueError, msgspec.ValidationError) as error:
+        message = f"{doc} does not hold the record of a collection ({error}); restore the document, or a backup"
+        raise CorruptError(message, doc=doc) from error
+
+
+def _index_tree(index: Index) -> Value:
+    fields = []
+    for each in index.fields:
+        tree: dict[str, Value] = {"name": each.name, "form": each.form}
+        if each.default is not ABSENT:
+            tree["default"] = each.default
+        fields.append(map_of(tree))
+    return map_of({"fields": array_of(fields), "unique": index.unique})
+
+
+def _index_of(tree: Value) -> Index:
+    fields, unique = get(tree, ("fields",)), get(tree, ("unique",))
+    if not is_array(fields) or not isinstance(unique, bool):
+        raise TypeError("an index has no fields")
+    return Index(tuple(map(_field_of, fields)), unique)
+
+
+def _field_of(tree: Value) -> IndexField:
+    name, form = get(tree, ("name",)), get(tree, ("form",))
+    if type(name) is not str or form not in _FORMS:
+        raise ValueError(f"it has a field of the form {form!r}, which this version does not know")
+    return IndexField(name, cast("Form", form), get(tree, ("default",)))
+
+
+# --- membership and keys --------------------------------------------------------------------------------------
+
+
+def kind_of(doc: DocKey) -> str:
+    """The kind of a document by its id; empty if it can belong to no collection."""
+    kind, mark, name = doc[doc.find("/") + 1 :].partition(":")
+    return kind if mark and name and ":" not in name and "+" not in name else ""
+
+
+def scope_prefix(record: CollectionRecord, doc: DocKey) -> bytes | None:
+    """What the keys of a document begin with: its user, if the collection is each user's own.
+
+    None for a document of another scope: it is no member.
+    """
+    scope = doc[: doc.find("/")]
+    if record.scope == "space":
+        return b"" if scope == "space" else None
+    return user_prefix(parse_scope(scope).user) if scope.startswith("user:") else None
+
+
+def user_prefix(user: str) -> bytes:
+    """What all keys of a user begin with, in a collection that is each user's own."""
+    return encode_whole(user)
+
+
+def doc_of(record: CollectionRecord, key: bytes) -> DocKey:
+    """The document of a key of one of the indexes."""
+    scope = SPACE_SCOPE if record.scope == "space" else user_scope(cast("str", fields_of(key)[0]))
+    return doc_key(doc_id_of(key, record.kind), scope)
+
+
+def kind_of_index(index: IndexName) -> str:
+    """The kind whose documents an index has."""
+    return index.partition("#")[0]
+
+
+def id_of(doc: DocKey) -> DocId:
+    """The id of a document without its scope."""
+    return DocId(doc[doc.find("/") + 1 :])
+
+
+def keys_of(record: CollectionRecord, doc: DocKey, value: Maybe) -> list[tuple[IndexName, bytes]]:
+    """All keys of a member with this value; none if it does not exist."""
+    prefix = scope_prefix(record, doc)
+    if value is ABSENT or prefix is None:
+        return []
+    name = id_of(doc)
+    return [(each.name, each.key(prefix, value, name)) for each in record.named]
+
+
+def moves_of(record: CollectionRecord, doc: DocKey, before: Maybe, after: Maybe) -> tuple[KeyMove, ...]:
+    """The keys that change when a document of the collection goes from one value to another."""
+    prefix = scope_prefix(record, doc)
+    if prefix is None:
+        return ()
+    name = id_of(doc)
+    if before is ABSENT or after is ABSENT:
+        if before is after:
+            return ()
+        value = after if before is ABSENT else before
+        made = [(each.name, each.key(prefix, value, name)) for each in record.named]
+        return tuple([KeyMove(n, None, key) if before is ABSENT else KeyMove(n, key, None) for n, key in made])
+    moves: list[KeyMove] = []
+    for named in record.named:
+        for field in named.index.fields:
+            if child(before, field.name) is not child(after, field.name):
+                old, new = named.key(prefix, before, name), named.key(prefix, after, name)
+                if old != new:
+                    moves.append(KeyMove(named.name, old, new))
+                break
+    return tuple(moves)
+
+
+def changed_fields(before: Maybe, after: Maybe) -> tuple[str, ...] | None:
+    """The top-level fields in which two values differ; None if one of them is no map, or absent."""
+    if not is_map(before) or not is_map(after):
+        return None
+    names = before.keys() | after.keys() if before.keys() != after.keys() else before.keys()
+    return tuple(sorted([name for name in names if not same(child(before, name), child(after, name))]))
+
+
+# --- forms ----------------------------------------------------------------------------------------------------
+
+
+def _plain(value: Maybe) -> Ordered:
+    return value
+
+
+def _link(value: Maybe) -> Ordered:
+    """The target of a link as text; other values as they are."""
+    link = parse_link(value)
+    if link is None:
+        return value
+    if link.doc is not None and link.scope is None and link.space is None and not link.path:
+        return link.doc
+    steps = "/".join(map(repr, link.path))
+    return f"{link.space or ''}|{link.scope or ''}/{link.doc or ''}/{steps}"
+
+
+def ordered(form: Form, value: Maybe) -> Ordered:
+    """A stored value as indexes order fields of this form."""
+    return _FORMS[form](value)
+
+
+_FORMS: Final[dict[str, Callable[[Maybe], Ordered]]] = {
+    "plain": _plain,
+    "float": as_float,
+    "instant": instant,
+    "duration": elapsed,
+    "link": _link,
+}
