@@ -74,8 +74,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _m(
         "watermark_left_out",
         "scheduler.runs.persistence:Persistence._far_body",
-        "Extra(calls=extra.calls, far=seen)",
-        "Extra(calls=extra.calls)",
+        "Extra(calls=extra.calls, far=seen, spans=extra.spans)",
+        "Extra(calls=extra.calls, spans=extra.spans)",
         "V",
     ),
     _m(
@@ -131,7 +131,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "I11",
     ),
     _m(
-        "back_at_the_end",
+        "far_back_at_the_end",
         "runtime.delivery:SpaceDelivery._take_out",
         "{**entries, **route.waiting}",
         "{**route.waiting, **entries}",

@@ -10,7 +10,7 @@ from headwater.values.tree import ABSENT, same
 
 
 def commit_alone(tx: Transaction) -> bool:
-    """Commit such a block, as `Transaction.commit` would. Returns False, and does nothing, for another block, or without a change."""
+    """Commit such a block, as `Transaction.commit` would. For another block, or one without a change: False."""
     if tx.status is not Status.OPEN or tx._has_read or len(tx._drafts) != 1 or tx.is_running:
         return False
     if tx._preconditions or tx.table_transaction is not None or tx.keeping is not None or tx.observes is not None:

@@ -291,7 +291,7 @@ class GraphQueries:
         if not closed:
             return ""
         which = f"space {closed[0]!r} is" if len(closed) == 1 else f"spaces {', '.join(map(repr, closed))} are"
-        return f"; {which} closed here: what it has read there stays as it was until that is opened again"
+        return f"; {which} closed here: it keeps the values that it has read there until that is opened again"
 
     def _held_up(self, node: Node) -> str:
         since = f" ({self._listed(node.invalid_causes)} changed)" if node.invalid_causes else ""
