@@ -160,3 +160,37 @@ def test_an_event_gets_what_is_due_there_though_no_pass_of_that_space_was_first(
         now[0] += 120_000
         first.settle()
         assert ticket.result() == 21
+
+
+def test_an_event_parks_while_something_far_above_a_far_function_waits_for_its_time() -> None:
+    near, far = hw.App("near"), hw.App("far")
+    n = far.cell("n", 1)
+    now = [0.0]
+
+    @far.computed(debounce="1m")
+    def slow() -> int:
+        return n.value * 10
+
+    @far.computed
+    def middle() -> int:
+        return slow() + 1
+
+    @far.computed
+    def above() -> int:
+        return middle() + 1
+
+    @near.handler
+    def ask() -> int:
+        return above()
+
+    far.sink(name="show")(above)
+    options = Options(now=lambda: now[0])
+    with far.open_with("memory:", options) as there, near.open_with("memory:", options) as here:
+        n.value = 2
+        ticket = ask.send()
+        here.settle()
+        assert not ticket.is_done
+        now[0] += 120_000
+        there.settle()
+        here.settle()
+        assert ticket.result() == 22

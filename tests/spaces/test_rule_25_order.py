@@ -10,6 +10,7 @@ import pytest
 import headwater as hw
 from headwater.errors import DeliveryError
 from headwater.runtime import delivery
+from headwater.runtime.options import Options
 from headwater.scheduler.events import failed_events, outgoing
 from tests.support.apart import overtake
 
@@ -200,3 +201,34 @@ def test_of_two_programs_that_deliver_from_one_space_the_later_one_changes_nothi
         far._opening.catch_up()
         far.sync()
         assert (late.state.value, late.reason, post.got.value) == ("refused", "it was handled before", [1])
+
+
+def test_what_was_being_handled_when_the_other_space_was_closed_is_handled_first_by_its_next_opening() -> None:
+    shop, bank = hw.App("shop"), hw.App("bank")
+    rate, taken = bank.cell("rate", 1), bank.cell("taken", type=list[int], default=[])
+    now = [0.0]
+
+    @bank.computed(debounce="1m")
+    def slow() -> int:
+        return rate.value * 10
+
+    @bank.handler
+    def take(number: int) -> None:
+        taken.value = [*taken.value, number + slow()]
+
+    bank.sink(name="show")(slow)
+    options = Options(now=lambda: now[0])
+    with shop.open_with("shop.db", options) as here:
+        with bank.open_with("bank.db", options):
+            rate.value = 2
+            for number in (1, 2, 3):
+                with here.transaction():
+                    take.send(number)
+                here.sync()
+                here.settle()
+            assert (taken.value, here.stats.undelivered) == ([], 3)
+        with bank.open_with("bank.db", options) as there:
+            now[0] += 120_000
+            there.settle()
+            here.delivered("60s")
+            assert taken.value == [21, 22, 23]
