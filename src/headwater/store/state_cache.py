@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final
@@ -31,6 +31,7 @@ _BLOWUP: Final = 4
 _NEWEST: Final = Seq(2**63 - 1)
 _NONE_RECENT: Final[list[Recent]] = []
 """Shared by all documents that were only read, and therefore never appended to."""
+_NO_STATES: Final[Mapping[DocKey, DocState]] = {}
 
 
 _seq_of: Final = attrgetter("seq")
@@ -145,6 +146,10 @@ class StateCache:
                 self._bytes += _STATE_BYTES + _BLOWUP * state.bound
         state.used = True
         return state
+
+    def cached(self, branch: BranchId) -> Mapping[DocKey, DocState]:
+        """The states of a branch that are here."""
+        return self._states.get(branch, _NO_STATES)
 
     def _add_new(self, branch: BranchId, states: dict[DocKey, DocState]) -> None:
         """Add those documents that upcoming commits create and that were never written, by one lookup for all."""
