@@ -87,7 +87,7 @@ class Answers(Generic[D]):
         return ordered
 
     def _values(self, evaluation: Evaluation[D], field: OrderedField) -> Iterator[Ordered]:
-        for key in evaluation.taken((field.name,), bodies=Bodies.PASS):
+        for key in evaluation.taken((field.name,), bodies=Bodies.RELEASE):
             yield field.stored.ordered(child(evaluation.tree(key), field.name))
 
     def _over(self, field: OrderedField, verb: str) -> Evaluation[D]:
@@ -231,7 +231,7 @@ class Answers(Generic[D]):
         evaluation = Evaluation(self._asked)
         names = tuple(dict.fromkeys(each.name for each in fields))
         load = _loader(evaluation, fields)
-        keys = evaluation.taken(names, bodies=Bodies.PASS)
+        keys = evaluation.taken(names, bodies=Bodies.RELEASE)
         return [load(key)[0] for key in keys] if len(fields) == 1 else [tuple(load(key)) for key in keys]
 
     def _loaded(self, evaluation: Evaluation[D], field: DocField, key: DocKey) -> Any:  # noqa: ANN401  # any value

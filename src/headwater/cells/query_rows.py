@@ -201,9 +201,7 @@ class Evaluation(Generic[D]):
             if done == most:
                 return
 
-    def taken(
-        self, fields: Sequence[str], most: int | None = None, bodies: Bodies | None = None
-    ) -> Iterator[DocKey]:
+    def taken(self, fields: Sequence[str], most: int | None = None, bodies: Bodies | None = None) -> Iterator[DocKey]:
         """The documents that the limit, or `most`, leaves, with these fields read of each."""
         asked, most = self.asked, _least(self.asked.limit, most)
         if asked.filters:

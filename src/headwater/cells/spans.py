@@ -7,7 +7,7 @@ the span as it was when the read began.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from enum import Enum
+from enum import Enum, auto
 from typing import Final
 
 from headwater.cells.context import PEEKING, find
@@ -34,8 +34,8 @@ _NOTHING: Final[Mapping[DocKey, Draft]] = {}
 class Bodies(Enum):
     """What becomes of documents that are read together with their keys."""
 
-    KEEP = "keep"
-    PASS = "pass"
+    KEEP = auto()
+    RELEASE = auto()
     """A pass in plain code over many documents does not fill the memory with them."""
 
 
@@ -138,7 +138,7 @@ def _keys(
                 left -= 1
                 if not left:
                     return
-        if bodies is Bodies.PASS and tx is None:
+        if bodies is Bodies.RELEASE and tx is None:
             for doc in loaded:
                 reader.replica.release(doc)
         if rest is None:

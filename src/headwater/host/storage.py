@@ -165,21 +165,11 @@ class Storage(BetweenGroups):
             return self._engine.documents.at(branch, doc, through)
 
     def load_many(self, branch: BranchId, docs: Sequence[DocKey], through: Seq) -> dict[DocKey, StoredDocument]:
-        """Documents as of a sequence number, as `load` has each. They do not fill the cache."""
+        """Documents as of a sequence number, by few lookups."""
         with self._lock:
             if self._closed or self._torn:
                 self._check_open()
-            documents, cached = self._engine.documents, self._engine.states.cached(branch)
-            found: dict[DocKey, StoredDocument] = {}
-            for doc in docs:
-                state = cached.get(doc)
-                if state is not None and state.seq <= through:
-                    found[doc] = StoredDocument(state.value, state.seq)
-            rest = [doc for doc in docs if doc not in found]
-            if rest and through >= documents.horizon.seq:
-                # Before it, `load` knows which of them have not changed since.
-                found.update(documents.many(branch, rest, through))
-            return found
+            return self._engine.states.many(branch, docs, through)
 
     def submit(self, submission: Submission, *, helps: bool) -> None:
         """Queue a commit."""

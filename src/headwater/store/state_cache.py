@@ -12,7 +12,7 @@ from headwater.store.backend import Backend, Fold
 from headwater.store.commit import Commit, Effect, PatchDoc, PendingRead, Submission
 from headwater.store.conflict import EVERYTHING, TouchIndex, Write
 from headwater.store.decided_commit import Recent
-from headwater.store.document import Documents
+from headwater.store.document import Documents, StoredDocument
 from headwater.store.sessions import NO_SESSION, Session
 from headwater.store.store_limits import CACHE_BYTES
 from headwater.values.address import Depth
@@ -147,9 +147,21 @@ class StateCache:
         state.used = True
         return state
 
-    def cached(self, branch: BranchId) -> Mapping[DocKey, DocState]:
-        """The states of a branch that are here."""
-        return self._states.get(branch, _NO_STATES)
+    def many(self, branch: BranchId, docs: Sequence[DocKey], through: Seq) -> dict[DocKey, StoredDocument]:
+        """Documents as of a sequence number, those that are not here by few lookups. They do not become states.
+
+        Without those that are not available as of then: whether they have changed since is known of each alone.
+        """
+        states = self._states.get(branch, _NO_STATES)
+        found: dict[DocKey, StoredDocument] = {}
+        for doc in docs:
+            state = states.get(doc)
+            if state is not None and state.seq <= through:
+                found[doc] = StoredDocument(state.value, state.seq)
+        rest = [doc for doc in docs if doc not in found]
+        if rest and through >= self._documents.horizon.seq:
+            found.update(self._documents.many(branch, rest, through))
+        return found
 
     def _add_new(self, branch: BranchId, states: dict[DocKey, DocState]) -> None:
         """Add those documents that upcoming commits create and that were never written, by one lookup for all."""
