@@ -11,7 +11,21 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-from bench import cells, counts, events, far, patterns, reactive, resume, spaces, store, sync, walk, workflows
+from bench import (
+    cells,
+    collections_table,
+    counts,
+    events,
+    far,
+    patterns,
+    reactive,
+    resume,
+    spaces,
+    store,
+    sync,
+    walk,
+    workflows,
+)
 from bench.table import Row, Table, machine
 
 TABLES: dict[str, Callable[[Table], None]] = {
@@ -27,6 +41,12 @@ TABLES: dict[str, Callable[[Table], None]] = {
     "patterns": patterns.measure,
     "sync": sync.measure,
     "spaces": spaces.measure,
+    "collections": collections_table.measure,
+}
+
+QUICK: dict[str, Callable[[Table], None]] = {
+    "reactive": reactive.measure_quickly,
+    "collections": collections_table.measure_quickly,
 }
 
 _MARKS = {True: "ok  ", False: "OVER", None: "    "}
@@ -38,7 +58,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="one JSON object per table, and per form of the core")
     parser.add_argument("--pure", action="store_true", help="the sources alone")
     parser.add_argument("--compiled", metavar="PYTHON", help=argparse.SUPPRESS)  # from ./hw: runs the compiled form
-    parser.add_argument("--quick", action="store_true", help="of table reactive, a first look: shapes beside reaktiv")
+    parser.add_argument("--quick", action="store_true", help="of tables reactive and collections, a first look")
     parser.add_argument("--lower", action="store_true", help="of table counts, write down what has become less")
     options = parser.parse_args()
     unknown = [name for name in options.tables if name not in TABLES]
@@ -58,7 +78,7 @@ def _measure(name: str, options: argparse.Namespace) -> bool:
     if not options.json:
         print(f"{name}  ({_about(machine())})")
         table.show = _show
-    measure = reactive.measure_quickly if options.quick and name == "reactive" else TABLES[name]
+    measure = (QUICK if options.quick and name in QUICK else TABLES)[name]
     measure(table)
     if options.json:
         print(json.dumps(table.as_json()), flush=True)

@@ -65,6 +65,13 @@ def declare_collections(opened: CollectionHost, records: Sequence[CollectionReco
             f"space {opened.name!r}: building the indexes of collection {record.kind!r}; it opens after that"
         ):
             known[record.kind] = storage.declare(wanted, branch=opened.branch)
+    for index in storage.call(lambda engine: engine.collections.take_rebuilt()):
+        log.warning(
+            "space %r: the index %s was damaged, and was made again from the documents; run `headwater verify` to "
+            "check the rest of the file",
+            opened.name,
+            index,
+        )
     # A read as of before the declaration would miss what it has built.
     replica.refresh()
     replica.attach_collections(known)

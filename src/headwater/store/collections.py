@@ -363,6 +363,11 @@ class Collections:
                 return False
         return True
 
+    def take_rebuilt(self) -> list[str]:
+        """The indexes that were made again since the last time."""
+        found, self.rebuilt = self.rebuilt, []
+        return found
+
     def _remade(self, branch: BranchId, index: str) -> Entries:
         self.rebuilt.append(index)
         named = self.index(branch, index)

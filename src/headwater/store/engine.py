@@ -54,6 +54,7 @@ from headwater.store.conflict import affects, first_unseen, possible_touches
 from headwater.store.decided_commit import Recent
 from headwater.store.document import Documents, unfolded
 from headwater.store.elision import elided, is_elided, newer_basis, operations_digest, seen_through
+from headwater.store.features import COLLECTIONS
 from headwater.store.folding import build_fold
 from headwater.store.preconditions import unmet_by
 from headwater.store.same_reads import is_same_pending_read, is_same_read
@@ -139,7 +140,7 @@ class Engine:
 
     def require(self, feature: str) -> None:
         """Add a feature, before its first use: only programs that know it can open the space."""
-        self.backend.require(feature)
+        self.collections.enable() if feature == COLLECTIONS else self.backend.require(feature)  # with its tables
 
     def release(self, branch: BranchId, docs: Iterable[DocKey]) -> None:
         """Release documents that are not needed soon. They are read again on demand."""
