@@ -71,14 +71,7 @@ D = TypeVar("D", bound=Doc)
 
 
 class Opening(
-    OutsideParts,
-    EnteredSpace,
-    ByAddress,
-    PieceHost,
-    RunHost,
-    InspectedSpace,
-    CollectionHost,
-    RuntimeOpening,
+    OutsideParts, EnteredSpace, ByAddress, PieceHost, RunHost, InspectedSpace, CollectionHost, RuntimeOpening
 ):
     """An app that is open at a space, plain or async."""
 

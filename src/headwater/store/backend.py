@@ -48,6 +48,13 @@ class SnapshotRow(msgspec.Struct, frozen=True, gc=False):
     body: bytes | None
 
 
+class BodyRow(msgspec.Struct, frozen=True, gc=False):
+    """The newest state of a document with its body, if a snapshot has it."""
+
+    head: HeadRow
+    snapshot: SnapshotRow | None
+
+
 class BranchRow(msgspec.Struct, frozen=True, gc=False):
     """A branch: its parent's documents as of `fork_seq`, and its own since."""
 
@@ -214,11 +221,20 @@ class Backend(Protocol):
     def row(self, seq: Seq) -> LogRow | None:
         """One row."""
 
+    def rows(self, seqs: Sequence[Seq]) -> list[LogRow]:
+        """Those of these rows that are there, by one lookup for all."""
+
     def branches(self) -> list[BranchRow]:
         """All branches, in the order of their creation."""
 
     def head(self, branch: BranchId, doc: DocKey) -> HeadRow | None:
         """The newest folded state of a document on this branch, without its ancestors."""
+
+    def bodies(self, branch: BranchId, docs: Sequence[DocKey]) -> list[BodyRow]:
+        """The heads of these documents on this branch itself, with their snapshots, by one lookup for all.
+
+        A document that is missing here may be damaged: `head` tells.
+        """
 
     def never_written(self, docs: Sequence[DocKey]) -> list[DocKey]:
         """Those of the documents that are not in the caches, on any branch."""

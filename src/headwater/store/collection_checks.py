@@ -32,7 +32,7 @@ def _index_findings(engine: Engine) -> Iterator[str]:
         on = f"the index {row.name} of branch {row.branch}"
         if backend.entry_sums(row.branch, row.name) != (row.count, row.digest):
             yield f"{on} does not match its checksum"
-        elif collections.span(row.branch, row.name, *ALL) != collections.made(row.branch, named).all_keys():
+        elif collections.span(row.branch, row.name, *ALL) != collections.made(row.branch, [named])[0].all_keys():
             yield f"{on} is not what the documents say"
 
 

@@ -38,6 +38,7 @@ from headwater.store.sessions import Session, Sessions
 from headwater.store.shifts import Feed
 from headwater.store.span_conflicts import SpanView, first_hit
 from headwater.store.state_cache import StateCache
+from headwater.store.store_limits import BODIES_AT_ONCE
 from headwater.store.unique_keys import duplicate_in
 from headwater.values.ids import BranchId, DocKey, Seq
 from headwater.values.tree import ABSENT, Maybe
@@ -349,7 +350,7 @@ class Collections:
             raise NotFoundError(message, index=index, branch=branch)
         row = self._stored.get((branch, index))
         if row is None:
-            return self.made(branch, named)
+            return self.made(branch, [named])[0]
         is_whole = self._backend.entry_count(branch, index) == row.count and self._is_continuous(row)
         return Entries(self._backend, branch, index, row, row.since) if is_whole else self._remade(branch, index)
 
@@ -367,31 +368,42 @@ class Collections:
         named = self.index(branch, index)
         assert named is not None
         self.due[branch, index] = None
-        return self.made(branch, named)
+        return self.made(branch, [named])[0]
 
-    def made(self, branch: BranchId, named: NamedIndex, record: CollectionRecord | None = None) -> Entries:
-        """The keys of an index, made from the documents as of the end of the log."""
+    def made(
+        self, branch: BranchId, indexes: Sequence[NamedIndex], record: CollectionRecord | None = None
+    ) -> list[Entries]:
+        """The keys of indexes of one collection, made from the documents as of the end of the log, by one pass."""
+        if not indexes:
+            return []
         head = self._head()
-        kind = kind_of_index(named.name)
-        record = self.records(branch)[kind] if record is None else record
+        record = self.records(branch)[kind_of_index(indexes[0].name)] if record is None else record
         declared = self._states.get(branch, record.doc).seq
         since = min(head, max(declared, self._backend.shift_floor()))
-        entries = Entries(self._backend, branch, named.name, None, since)
-        entries.fill(sorted(self._keys(branch, record, named)), head)
-        return entries
+        keys: list[list[bytes]] = [[] for _ in indexes]
+        for doc, start, value in self._members(branch, record):
+            for named, found in zip(indexes, keys, strict=True):
+                found.append(named.key(start, value, id_of(doc)))
+        made: list[Entries] = []
+        for named, found in zip(indexes, keys, strict=True):
+            entries = Entries(self._backend, branch, named.name, None, since)
+            found.sort()
+            entries.fill(found, head)
+            made.append(entries)
+        return made
 
-    def _keys(self, branch: BranchId, record: CollectionRecord, named: NamedIndex) -> Iterator[bytes]:
-        """The keys of all documents in an index, made from the documents as of the end of the log."""
+    def _members(self, branch: BranchId, record: CollectionRecord) -> Iterator[tuple[DocKey, bytes, Maybe]]:
+        """The documents of a collection as of the end of the log, each with the beginning of its keys."""
         prefix = f"space/{record.kind}:" if record.scope == "space" else "user:"
+        docs = [doc for doc in sorted(self._documents_on(branch, prefix)) if kind_of(doc) == record.kind]
         head = self._head()
-        # Documents of one commit one after the other: it is decoded once.
-        for doc, _ in sorted(self._documents_on(branch, prefix).items(), key=_by_seq):
-            if kind_of(doc) != record.kind:
-                continue
-            start = scope_prefix(record, doc)
-            value = self._documents.at(branch, doc, head).value
-            if start is not None and value is not ABSENT:
-                yield named.key(start, value, id_of(doc))
+        for first in range(0, len(docs), BODIES_AT_ONCE):
+            page = docs[first : first + BODIES_AT_ONCE]
+            stored = self._documents.many(branch, page, head)
+            for doc in page:
+                start, value = scope_prefix(record, doc), stored[doc].value
+                if start is not None and value is not ABSENT:
+                    yield doc, start, value
 
     # -- folding -------------------------------------------------------------------------------------------
 
@@ -457,7 +469,3 @@ def _shift_of(record: CollectionRecord, commit: Commit, effect: Effect, seq: Seq
     if not moves and fields == ():
         return None
     return Shift(commit.branch, seq, commit.session, commit.local_seq, doc, moves, fields)
-
-
-def _by_seq(item: tuple[DocKey, Seq]) -> Seq:
-    return item[1]

@@ -11,7 +11,6 @@ from headwater.store.backend import Progress
 from headwater.store.collection_record import CollectionRecord
 from headwater.store.commit import Commit, CommitOutcome, Committed, SetDoc, Submission
 from headwater.store.engine import Engine
-from headwater.store.entries import Entries
 from headwater.store.unique_keys import check_unique
 from headwater.values.ids import MAIN, BranchId, LocalSeq, SessionId
 
@@ -53,13 +52,11 @@ def declare(
     known = collections.records(branch).get(wanted.kind)
     record = widened(known, wanted)
     new = [named for named in record.named if not collections.has_index(branch, named.name)]
-    built: list[Entries] = []
-    for number, named in enumerate(new):
-        progress(number, len(new))
-        entries = collections.made(branch, named, record)
+    progress(0, len(new))
+    built = collections.made(branch, new, record)
+    for named, entries in zip(new, built, strict=True):
         if named.index.unique:
             check_unique(record, named, entries)
-        built.append(entries)
     outcome = None
     if known is None or record != known:
         commit = Commit(_SESSION, LocalSeq(engine.head + 1), (SetDoc(record.doc, record.to_value()),), branch=branch)

@@ -21,6 +21,9 @@ VERDICTS_MAX: Final = 1024
 CACHE_BYTES: Final = 64 * 1024 * 1024
 """The estimated size of the document cache. Beyond it, the least used documents are dropped and read again."""
 
+BODIES_AT_ONCE: Final = 1000
+"""Documents that one lookup reads, when many are read: fewer cost more lookups, more hold up other readers."""
+
 SHIFTS_KEPT: Final = 100_000
 """Commits to documents of collections whose keys before and after are kept, about 10 MB. For a read that is older,
 nothing can be proven: a commit conflicts, and a function runs."""

@@ -11,6 +11,7 @@ import apsw
 from headwater.errors import HeadwaterError, InvariantError, UsageError
 from headwater.store.backend import (
     GENESIS,
+    BodyRow,
     BranchRow,
     EntryFold,
     Fold,
@@ -179,11 +180,23 @@ class MemoryBackend:
         self._chain_rows()
         return self._log.get(seq)
 
+    def rows(self, seqs: Sequence[Seq]) -> list[LogRow]:
+        self._chain_rows()
+        return [self._log[seq] for seq in seqs if seq in self._log]
+
     def branches(self) -> list[BranchRow]:
         return list(self._branches.values())
 
     def head(self, branch: BranchId, doc: DocKey) -> HeadRow | None:
         return self._heads.get(branch, {}).get(doc)
+
+    def bodies(self, branch: BranchId, docs: Sequence[DocKey]) -> list[BodyRow]:
+        heads = self._heads.get(branch, {})
+        found: list[BodyRow] = []
+        for head in [heads[doc] for doc in docs if doc in heads]:
+            snapshot = self.snapshot(branch, head.doc, head.seq)
+            found.append(BodyRow(head, snapshot if snapshot is not None and snapshot.seq == head.seq else None))
+        return found
 
     def never_written(self, docs: Sequence[DocKey]) -> list[DocKey]:
         return [doc for doc in docs if not any(doc in heads for heads in self._heads.values())]

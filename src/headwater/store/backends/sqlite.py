@@ -19,6 +19,7 @@ import msgspec
 
 from headwater.errors import CorruptError, HeadwaterError, PoisonedError, StoreFullError, UnavailableError
 from headwater.store.backend import (
+    BodyRow,
     BranchRow,
     Fold,
     HeadRow,
@@ -262,6 +263,10 @@ class SqliteBackend:
         found = self._read("select seq, body, chain, sum from log where seq = ?", (seq,))
         return self._row(*found[0]) if found else None
 
+    def rows(self, seqs: Sequence[Seq]) -> list[LogRow]:
+        query = "select seq, body, chain, sum from log where seq in (select value from json_each(?))"
+        return [self._row(*row) for row in self._read(query, (json_list(seqs),))] if seqs else []
+
     def log(self, after: Seq, through: Seq) -> Iterator[LogRow]:
         while after < through:
             # In pages, so that a long scan neither keeps a statement open nor the whole log in memory.
@@ -304,6 +309,26 @@ class SqliteBackend:
             return self._head(branch, doc, *found[0])
         self._damage.absent(branch, doc)
         return None
+
+    def bodies(self, branch: BranchId, docs: Sequence[DocKey]) -> list[BodyRow]:
+        query = (
+            "select doc.key, head.seq, live, size, since, head.sum, snapshot.seq, body, snapshot.sum "
+            "from json_each(?) wanted "
+            "cross join doc on doc.key = wanted.value "
+            f"cross join head on head.branch = {BRANCH} and head.doc = doc.id left join snapshot "
+            "on snapshot.branch = head.branch and snapshot.doc = head.doc and snapshot.seq = head.seq"
+        )
+        found: list[BodyRow] = []
+        for key, *head, seq, body, checksum in self._read(query, (json_list(docs), branch)):
+            doc = str(key)
+            snapshot = None if seq is None else self._snapshot(branch, DocKey(doc), seq, body, checksum)
+            found.append(BodyRow(self._head(branch, doc, *head), snapshot))
+        if len(found) < len(docs):
+            there = {row.head.doc for row in found}
+            missing = [doc for doc in docs if doc not in there]
+            self.never_written(missing)
+            self._damage.without_head(branch, missing)
+        return found
 
     def never_written(self, docs: Sequence[DocKey]) -> list[DocKey]:
         found = self._read("select key from doc where key in (select value from json_each(?))", (json_list(docs),))

@@ -81,6 +81,16 @@ class DamageCheck:
         if number is not None and on is not None and self._is_written(on, number):
             raise self._corrupt(f"{doc} was written on branch {branch}, but has no head there")
 
+    def without_head(self, branch: str, docs: Sequence[str]) -> None:
+        """Confirm that documents without a head on a branch are not in any other table. `known` has confirmed them."""
+        query = (
+            "select doc.key from json_each(?) wanted cross join doc on doc.key = wanted.value "
+            f"where exists(select 1 from revision where branch = {BRANCH} and revision.doc = doc.id) "
+            f"or exists(select 1 from snapshot where branch = {BRANCH} and snapshot.doc = doc.id) limit 1"
+        )
+        for (key,) in self._read(query, (json_list(docs), branch, branch)):
+            raise self._corrupt(f"{key} was written on branch {branch}, but has no head there")
+
     def known(self, docs: Sequence[str], found: Collection[str]) -> None:
         """Confirm which of the documents have a number, by the index of checksums."""
         query = "select key, sum from doc indexed by doc_sum where sum in (select value from json_each(?))"
