@@ -6,7 +6,7 @@ import gc
 import tempfile
 import time
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -268,6 +268,9 @@ class Nowhere:
 
     def load(self, _doc: DocKey, _through: Seq) -> StoredDocument:
         return StoredDocument(self._value, Seq(1))
+
+    def load_many(self, _docs: Sequence[DocKey], _through: Seq) -> dict[DocKey, StoredDocument]:
+        return {}
 
     def span(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -49,6 +49,9 @@ class Sent:
 
     def load(self, doc: DocKey, through: Seq) -> StoredDocument | None:
         return self._port.load(doc, through)
+
+    def load_many(self, docs: Sequence[DocKey], through: Seq) -> Mapping[DocKey, StoredDocument]:
+        return self._port.load_many(docs, through)
 
     def span(self, index: str, lo: bytes, hi: bytes, *, limit: int | None, reverse: bool, through: Seq) -> list[bytes]:
         return self._port.span(index, lo, hi, limit=limit, reverse=reverse, through=through)

@@ -104,7 +104,7 @@ STATE = {
     "cells.document_kinds._CLASSES": "declared classes, which are code: weak, and filled where they are written",
     "declare.functions.mutables._declared": "defaults of functions, which are code: weak, by function",
     "values.hints._cache": "schemas of types, made of the types alone",
-    "cells.transaction._EMPTY": "the journal of a transaction that has ended: constant",
+    "cells.transaction.NOTHING_NOTED": "the journal of a transaction that has ended: constant",
 }
 """Module-level state that no record of the process holds. With the caches at most ten."""
 

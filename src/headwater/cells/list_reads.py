@@ -46,7 +46,7 @@ _FAR_END: Final = 2**31
 # --- slices -------------------------------------------------------------------------------------------------
 
 
-class Span(NamedTuple):
+class SliceSpan(NamedTuple):
     """What a slice of a list of a known length selects, and what decides that."""
 
     places: range
@@ -56,22 +56,22 @@ class Span(NamedTuple):
     missing: int | None
 
 
-def span_of(part: slice, length: int) -> Span:
+def span_of(part: slice, length: int) -> SliceSpan:
     """What a slice selects. Raises TypeError and ValueError, as for a list."""
     places = range(*part.indices(length))
     step = 1 if part.step is None else as_index(part.step)
     start = None if part.start is None else as_index(part.start)
     stop = None if part.stop is None else as_index(part.stop)
     if (start or 0) < 0 or (stop or 0) < 0 or (stop if step > 0 else start) is None:
-        return Span(places, is_counted=True, missing=None)
+        return SliceSpan(places, is_counted=True, missing=None)
     if step > 0:
         missing, end = (start or 0) + len(places) * step, (stop or 0) - 1
     else:
         # A longer list begins the slice at another element, so the first place behind the list decides.
         missing, end = max(length, 0 if stop is None else stop + 1), start or 0
     if missing > end:
-        return Span(places, is_counted=False, missing=None)
-    return Span(places, missing >= _FAR_END, None if missing >= _FAR_END else missing)
+        return SliceSpan(places, is_counted=False, missing=None)
+    return SliceSpan(places, missing >= _FAR_END, None if missing >= _FAR_END else missing)
 
 
 def read_slice(at: Slot, part: slice) -> list[object]:
@@ -92,7 +92,7 @@ def read_slice(at: Slot, part: slice) -> list[object]:
     return [_element(at, space, item, place, value) for place, value in found]
 
 
-def _record_span(source: ReadSource, doc: DocKey, path: Path, span: Span, length: int) -> None:
+def _record_span(source: ReadSource, doc: DocKey, path: Path, span: SliceSpan, length: int) -> None:
     is_all = len(span.places) == length and (span.is_counted or span.missing is not None)
     if (is_all and length) or len(span.places) > SLICE_MAX:
         source.record(doc, path, _DEEP)

@@ -17,7 +17,7 @@ from headwater.cells.page_cursor import read_cursor
 from headwater.cells.query_plan import FieldCondition, QueryPlan, Wanted, by_field, planned
 from headwater.cells.query_source import QuerySource
 from headwater.cells.span_records import Span
-from headwater.cells.spans import keys
+from headwater.cells.spans import Bodies, keys
 from headwater.errors import QueryError, UsageError
 from headwater.store.collection_record import doc_of
 from headwater.values.codec import encode
@@ -118,17 +118,24 @@ class Evaluation(Generic[D]):
         return self.space.untracked.document(key) if self.tx is None else self.tx.document(key)
 
     def rows(
-        self, fields: Sequence[str] = (), *, after: bytes | None = None, count: int | None = None
+        self,
+        fields: Sequence[str] = (),
+        *,
+        after: bytes | None = None,
+        count: int | None = None,
+        bodies: Bodies | None = None,
     ) -> Iterator[Row]:
         """The documents in order, behind a place. `fields` are read of each of them; at most `count` are needed."""
         plan = self.plan
+        if bodies is None and (fields or plan.rest):
+            bodies = Bodies.KEEP
         if plan.sort:
             yield from self._sorted(fields, after)
             return
         read = tuple(sorted({*plan.fields, *fields}))
         source = self.asked.source
         record = source.record()
-        for place, key in self._merged(read, after, None if plan.rest else count):
+        for place, key in self._merged(read, after, None if plan.rest else count, bodies):
             doc = doc_of(record, key)
             if plan.rest and not self._holds(self.tree(doc)):
                 continue
@@ -137,7 +144,9 @@ class Evaluation(Generic[D]):
     def _holds(self, tree: Maybe) -> bool:
         return tree is not ABSENT and all(test.holds(tree) for test in self.plan.rest)
 
-    def _merged(self, fields: tuple[str, ...], after: bytes | None, count: int | None) -> Iterator[tuple[bytes, bytes]]:
+    def _merged(
+        self, fields: tuple[str, ...], after: bytes | None, count: int | None, bodies: Bodies | None
+    ) -> Iterator[tuple[bytes, bytes]]:
         """The keys of all spans, each with its place."""
         is_back = self.asked.descending
         streams: list[Iterator[tuple[bytes, bytes]]] = []
@@ -147,23 +156,24 @@ class Evaluation(Generic[D]):
                 known = lo[:offset] + after
                 low, high = (lo, min(hi, known)) if is_back else (max(lo, known + b"\0"), hi)
             if low < high:
-                streams.append(self._stream(Span(self.plan.named.name, low, high), offset, fields, count))
+                streams.append(self._stream(Span(self.plan.named.name, low, high), offset, fields, count, bodies))
         if len(streams) == 1:
             yield from streams[0]
         else:
             yield from merge(*streams, reverse=is_back)
 
     def _stream(
-        self, span: Span, offset: int, fields: tuple[str, ...], count: int | None
+        self, span: Span, offset: int, fields: tuple[str, ...], count: int | None, bodies: Bodies | None
     ) -> Iterator[tuple[bytes, bytes]]:
-        for key in keys(self.space, span, reverse=self.asked.descending, limit=count, fields=fields):
+        is_back = self.asked.descending
+        for key in keys(self.space, span, reverse=is_back, limit=count, fields=fields, bodies=bodies):
             yield key[offset:], key
 
     def _sorted(self, fields: Sequence[str], after: bytes | None) -> Iterator[Row]:
         """All documents, sorted here: the index has another order."""
         plan, found = self.plan, list[Row]()
         record = self.asked.source.record()
-        for _, key in self._merged(tuple(sorted({*plan.fields, *fields})), None, None):
+        for _, key in self._merged(tuple(sorted({*plan.fields, *fields})), None, None, Bodies.KEEP):
             doc = doc_of(record, key)
             tree = self.tree(doc)
             if self._holds(tree):
@@ -182,7 +192,7 @@ class Evaluation(Generic[D]):
         if most == 0:
             return
         done = 0
-        for place, key in self.rows(after=after, count=None if asked.filters else most):
+        for place, key in self.rows(after=after, count=None if asked.filters else most, bodies=Bodies.KEEP):
             document = asked.source.document(self.space, key)
             if asked.filters and not all(fn(document) for fn in asked.filters):
                 continue
@@ -191,7 +201,7 @@ class Evaluation(Generic[D]):
             if done == most:
                 return
 
-    def taken(self, fields: Sequence[str], most: int | None = None) -> Iterator[DocKey]:
+    def taken(self, fields: Sequence[str], most: int | None = None, bodies: Bodies | None = None) -> Iterator[DocKey]:
         """The documents that the limit, or `most`, leaves, with these fields read of each."""
         asked, most = self.asked, _least(self.asked.limit, most)
         if asked.filters:
@@ -201,7 +211,7 @@ class Evaluation(Generic[D]):
             return
         if most == 0:
             return
-        for done, (_, key) in enumerate(self.rows(fields, count=most), 1):
+        for done, (_, key) in enumerate(self.rows(fields, count=most, bodies=bodies), 1):
             yield key
             if done == most:
                 return

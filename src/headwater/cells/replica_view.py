@@ -150,6 +150,16 @@ class ReplicaView:
         if record is not None and not record.layers and not self._is_read(doc):
             del self._documents[doc]
 
+    def load_ahead(self, docs: Iterable[DocKey]) -> list[DocKey]:
+        """Load together those of the documents that are not in memory. They are read soon. Returns them."""
+        with self.lock:
+            documents = self._documents
+            missing = [doc for doc in docs if doc not in documents]
+            if len(missing) > 1:
+                for doc, found in self._upstream.load_many(missing, self.seq).items():
+                    documents[doc] = Document(found.value, found.seq, found.value, NO_LAYERS)
+        return missing
+
     # -- collections ---------------------------------------------------------------------------------------
 
     def attach_collections(self, records: Mapping[str, CollectionRecord]) -> None:

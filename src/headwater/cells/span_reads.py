@@ -7,7 +7,7 @@ read, and with the transaction's own writes. A read that ended early is a read u
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from headwater.cells.draft_keys import DraftKeys, key_in
@@ -25,6 +25,7 @@ from headwater.store.collection_record import (
     doc_of,
 )
 from headwater.store.commit import Conflict, SpanRead
+from headwater.store.store_limits import BODIES_AT_ONCE
 from headwater.values.ids import DocKey, LocalSeq
 from headwater.values.sortkey import INEXACT, Ordered, fields_of
 from headwater.values.tree import Maybe, Path, child
@@ -91,6 +92,11 @@ class _Values:
         self._place = _place_in(named, question.field, first)
         self._by_place = _place_in(named, question.by, first)
         self._is_by_key = self._place is not None and self._by_place is not None
+
+    @property
+    def are_in_keys(self) -> bool:
+        """Whether the keys have them, unless a text is too long."""
+        return self._is_by_key or (self._field is None and self._by is None)
 
     def of(self, key: bytes) -> tuple[Ordered, Ordered]:
         """The values of one document."""
@@ -232,6 +238,11 @@ class SpanReads:
             replica.release(doc)
         return tree
 
+    def load_ahead(self, basis: SpanBasis, keys: Sequence[bytes]) -> list[DocKey]:
+        """Load the documents of keys together. Returns those that were not in memory."""
+        record = self.members.index(basis.named.name)[0]
+        return self._replica.load_ahead([doc_of(record, key) for key in keys])
+
     # -- answers -------------------------------------------------------------------------------------------
 
     def tally(self, basis: SpanBasis, question: SpanQuestion, drafts: Mapping[DocKey, Draft]) -> Tally:
@@ -243,8 +254,13 @@ class SpanReads:
         lo, hi = basis.lo, basis.hi
         while True:
             keys, rest = self.slice(basis, lo, hi, size, drafts, reverse=False)
-            for key in keys[:1] if is_one else keys:
-                found.put(key, *values.of(key))
+            for start in range(0, 1 if is_one else len(keys), BODIES_AT_ONCE):
+                page = keys[: 1 if is_one else None][start : start + BODIES_AT_ONCE]
+                loaded = [] if is_one or values.are_in_keys else self.load_ahead(basis, page)
+                for key in page:
+                    found.put(key, *values.of(key))
+                for doc in loaded:
+                    self._replica.release(doc)
             if rest is None or (is_one and keys):
                 return found
             lo, hi = rest

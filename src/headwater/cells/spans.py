@@ -7,6 +7,7 @@ the span as it was when the read began.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from enum import Enum, auto
 from typing import Final
 
 from headwater.cells.context import PEEKING, find
@@ -22,11 +23,20 @@ from headwater.cells.span_tallies import Answer, ExistsTally, answer_digest
 from headwater.cells.transaction import Transaction
 from headwater.errors import QueryError
 from headwater.store.collection_record import RECORD_KIND, doc_of, kind_of_index
+from headwater.store.store_limits import BODIES_AT_ONCE
 from headwater.values.address import doc_key, user_scope
 from headwater.values.ids import DocKey
 from headwater.values.tree import Maybe
 
 _NOTHING: Final[Mapping[DocKey, Draft]] = {}
+
+
+class Bodies(Enum):
+    """What becomes of documents that are read together with their keys."""
+
+    KEEP = auto()
+    RELEASE = auto()
+    """A pass in plain code over many documents does not fill the memory with them."""
 
 
 class _Reader:
@@ -93,8 +103,9 @@ def keys(
     limit: int | None = None,
     fields: tuple[str, ...] = (),
     tracked: bool = True,
+    bodies: Bodies | None = None,
 ) -> Iterator[bytes]:
-    """The keys of a span in order, read in slices while they are taken.
+    """The keys of a span in order, read in slices while they are taken; with `bodies`, each with its documents.
 
     The read is invalid when a key moves into, out of or within the part of the span that was taken; with `fields`, also
     when one of these top-level fields changes in a document there. With `tracked=False` it is only checked for
@@ -103,19 +114,23 @@ def keys(
     if limit is not None and limit <= 0:
         return
     reader = _Reader(space, span.index, tracked=tracked)
-    yield from _keys(reader, span, reverse=reverse, limit=limit, fields=fields)
+    yield from _keys(reader, span, reverse=reverse, limit=limit, fields=fields, bodies=bodies)
 
 
-def _keys(reader: _Reader, span: Span, *, reverse: bool, limit: int | None, fields: tuple[str, ...]) -> Iterator[bytes]:
+def _keys(
+    reader: _Reader, span: Span, *, reverse: bool, limit: int | None, fields: tuple[str, ...], bodies: Bodies | None
+) -> Iterator[bytes]:
     reads, tx, left = reader.reads, reader.tx, limit
+    most = SLICE if bodies is None else BODIES_AT_ONCE
     basis = reads.basis(span.index, span.lo, span.hi)
     entry = reads.entry(basis, fields, reverse=reverse, tracked=reader.is_tracked)
     lo, hi = span.lo, span.hi
     while True:
         if tx is not None:
             _reads_of(tx, reader.members, kind_of_index(span.index))
-        size = SLICE if left is None else min(SLICE, left + SPARE)
+        size = most if left is None else min(most, left + SPARE)
         found, rest = reads.slice(basis, lo, hi, size, reader.drafts, reverse=reverse)
+        loaded = [] if bodies is None else reads.load_ahead(basis, found if left is None else found[:left])
         for key in found:
             entry.saw(key)
             yield key
@@ -123,6 +138,9 @@ def _keys(reader: _Reader, span: Span, *, reverse: bool, limit: int | None, fiel
                 left -= 1
                 if not left:
                     return
+        if bodies is Bodies.RELEASE and tx is None:
+            for doc in loaded:
+                reader.replica.release(doc)
         if rest is None:
             entry.end = None
             return

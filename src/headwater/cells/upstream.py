@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 from headwater.store.commit import Submission
@@ -14,6 +15,9 @@ class Upstream(Protocol):
 
     def load(self, doc: DocKey, through: Seq) -> StoredDocument | None:
         """The confirmed document as of a sequence number; None if it has to be fetched and will arrive by `pull`."""
+
+    def load_many(self, docs: Sequence[DocKey], through: Seq) -> Mapping[DocKey, StoredDocument]:
+        """The confirmed documents, by few lookups for all; none of those that `load` would have to fetch."""
 
     def span(self, index: str, lo: bytes, hi: bytes, *, limit: int | None, reverse: bool, through: Seq) -> list[bytes]:
         """The confirmed keys of an index from `lo` to `hi`, exclusive, as of a sequence number. Raises QueryError."""

@@ -7,7 +7,7 @@ Length: the methods are those of one interface, `runtime.storage_port`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -269,6 +269,11 @@ class RemoteStorage:
             f"(the query reads {index})"
         )
         raise QueryError(message, index=index)
+
+    def load_many(self, branch: BranchId, docs: Sequence[DocKey], through: Seq) -> Mapping[DocKey, StoredDocument]:
+        """None of them: each is fetched when it is read."""
+        del branch, docs, through
+        return {}
 
     def load(self, branch: BranchId, doc: DocKey, through: Seq) -> StoredDocument | None:
         """Fetch a document that is not here."""

@@ -7,6 +7,7 @@ read as of one sequence number. A changed file is read again, from its new end.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NoReturn
@@ -42,6 +43,11 @@ class ReadOnlyFile:
         """The document as of a sequence number."""
         with self._lock:
             return self._checked().load(MAIN, doc, through)
+
+    def load_many(self, docs: Sequence[DocKey], through: Seq) -> Mapping[DocKey, StoredDocument]:
+        """The documents as of the sequence number, by few lookups for all."""
+        with self._lock:
+            return self._checked().load_many(MAIN, docs, through)
 
     def span(self, index: str, lo: bytes, hi: bytes, *, limit: int | None, reverse: bool, through: Seq) -> list[bytes]:
         """The confirmed keys of a span as of a sequence number."""

@@ -164,6 +164,13 @@ class Storage(BetweenGroups):
                 raise UnavailableError(message, doc=doc, seq=through, first=first)
             return self._engine.documents.at(branch, doc, through)
 
+    def load_many(self, branch: BranchId, docs: Sequence[DocKey], through: Seq) -> dict[DocKey, StoredDocument]:
+        """Documents as of a sequence number, by few lookups."""
+        with self._lock:
+            if self._closed or self._torn:
+                self._check_open()
+            return self._engine.states.many(branch, docs, through)
+
     def submit(self, submission: Submission, *, helps: bool) -> None:
         """Queue a commit."""
         if self._closed:

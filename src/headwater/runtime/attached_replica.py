@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Mapping, Sequence, Sized
 from contextlib import suppress
 from typing import Protocol, TypeAlias
 
@@ -28,6 +28,10 @@ class ReplicaStorage(Protocol):
 
     def load(self, branch: BranchId, doc: DocKey, through: Seq) -> StoredDocument | None:
         """A document as of a sequence number; None if it does not exist, or will arrive by itself."""
+
+    def load_many(self, branch: BranchId, docs: Sequence[DocKey], through: Seq) -> Mapping[DocKey, StoredDocument]:
+        """Documents as of a sequence number, by few lookups for all; none of those that will arrive by themselves."""
+        ...
 
     def span(
         self, branch: BranchId, index: str, lo: bytes, hi: bytes, *, limit: int | None, reverse: bool, through: Seq
@@ -64,6 +68,10 @@ class ReplicaPort:
     def load(self, doc: DocKey, through: Seq) -> StoredDocument | None:
         """The document as of a sequence number; from the engine's cache if it was not written since."""
         return self._storage.load(self._branch, doc, through)
+
+    def load_many(self, docs: Sequence[DocKey], through: Seq) -> Mapping[DocKey, StoredDocument]:
+        """The documents as of the sequence number, by few lookups for all."""
+        return self._storage.load_many(self._branch, docs, through)
 
     def span(self, index: str, lo: bytes, hi: bytes, *, limit: int | None, reverse: bool, through: Seq) -> list[bytes]:
         """The first confirmed keys of an index, or the last, backwards."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final
@@ -12,7 +12,7 @@ from headwater.store.backend import Backend, Fold
 from headwater.store.commit import Commit, Effect, PatchDoc, PendingRead, Submission
 from headwater.store.conflict import EVERYTHING, TouchIndex, Write
 from headwater.store.decided_commit import Recent
-from headwater.store.document import Documents
+from headwater.store.document import Documents, StoredDocument
 from headwater.store.sessions import NO_SESSION, Session
 from headwater.store.store_limits import CACHE_BYTES
 from headwater.values.address import Depth
@@ -31,6 +31,7 @@ _BLOWUP: Final = 4
 _NEWEST: Final = Seq(2**63 - 1)
 _NONE_RECENT: Final[list[Recent]] = []
 """Shared by all documents that were only read, and therefore never appended to."""
+_NO_STATES: Final[Mapping[DocKey, DocState]] = {}
 
 
 _seq_of: Final = attrgetter("seq")
@@ -145,6 +146,22 @@ class StateCache:
                 self._bytes += _STATE_BYTES + _BLOWUP * state.bound
         state.used = True
         return state
+
+    def many(self, branch: BranchId, docs: Sequence[DocKey], through: Seq) -> dict[DocKey, StoredDocument]:
+        """Documents as of a sequence number, those that are not here by few lookups. They do not become states.
+
+        Without those that are not available as of then: whether they have changed since is known of each alone.
+        """
+        states = self._states.get(branch, _NO_STATES)
+        found: dict[DocKey, StoredDocument] = {}
+        for doc in docs:
+            state = states.get(doc)
+            if state is not None and state.seq <= through:
+                found[doc] = StoredDocument(state.value, state.seq)
+        rest = [doc for doc in docs if doc not in found]
+        if rest and through >= self._documents.horizon.seq:
+            found.update(self._documents.many(branch, rest, through))
+        return found
 
     def _add_new(self, branch: BranchId, states: dict[DocKey, DocState]) -> None:
         """Add those documents that upcoming commits create and that were never written, by one lookup for all."""

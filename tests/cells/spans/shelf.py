@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from headwater.cells.transaction import Transaction
 from headwater.store.collection_record import CollectionRecord, Index, IndexField, doc_of
 from headwater.store.commit import DeleteDoc, SetDoc
 from headwater.store.declaring import declare
+from headwater.store.document import StoredDocument
 from headwater.values.address import doc_key
 from headwater.values.ids import MAIN, DocKey, Seq, SessionId
 from headwater.values.sortkey import AFTER, encode_field
@@ -39,7 +40,14 @@ class SpanDesk(Desk):
         super().__init__()
         # How often a replica has asked for keys.
         self.spans = 0
+        # How often it has asked for many documents.
+        self.lookups = 0
         declare(self.engine, ORDER)
+
+    def load_many(self, docs: Sequence[DocKey], through: Seq) -> Mapping[DocKey, StoredDocument]:
+        """The confirmed documents, together."""
+        self.lookups += 1
+        return self.engine.documents.many(MAIN, docs, through)
 
     def span(self, index: str, lo: bytes, hi: bytes, *, limit: int | None, reverse: bool, through: Seq) -> list[bytes]:
         """The confirmed keys."""
