@@ -160,7 +160,7 @@ def test_functions_have_the_answers_and_run_only_when_they_may_have_changed(
     app = hw.App("model")
     items = app.collection(Item, indexes=[(Item.a, Item.b)])
     chosen = data.draw(st.lists(cases(items), min_size=1, max_size=5))
-    functions = [app.computed(_function(case), name=f"f{index}") for index, case in enumerate(chosen)]
+    functions = [app.computed(name=f"f{index}")(_function(case)) for index, case in enumerate(chosen)]
 
     @app.sink
     def show() -> None:
