@@ -17,7 +17,7 @@ from headwater.cells.pending_commit import PendingCommit, ranges
 from headwater.cells.replica import Replica
 from headwater.cells.span_entries import SpanBasis, SpanEntry
 from headwater.cells.span_records import SpanKey, SpanQuestion
-from headwater.cells.span_tallies import Answer, ExistsTally, Tally, answer_digest, tally_of
+from headwater.cells.span_tallies import Answer, CountTally, ExistsTally, Tally, answer_digest, tally_of
 from headwater.store.collection_record import (
     CollectionRecord,
     IndexField,
@@ -180,10 +180,13 @@ class SpanReads:
                 # Up to here, the slice is complete.
                 lo, hi = (rest[1], hi) if reverse else (lo, rest[0])
             overlay = self.members.overlay(name)
+            basis.advance()
+            if not (overlay.gone or overlay.added or basis.undo or drafts):
+                # As the store has them.
+                return chunk, rest
             found = dict.fromkeys([key for key in chunk if key not in overlay.gone] if overlay.gone else chunk)
             if overlay.added:
                 found.update(dict.fromkeys(overlay.between(lo, hi)))
-            basis.advance()
             for first, newest in basis.undo.values():
                 if newest is not None:
                     found.pop(newest, None)
@@ -254,6 +257,10 @@ class SpanReads:
         lo, hi = basis.lo, basis.hi
         while True:
             keys, rest = self.slice(basis, lo, hi, size, drafts, reverse=False)
+            if isinstance(found, CountTally):
+                # No key is decoded.
+                found.count += len(keys)
+                keys = []
             for start in range(0, 1 if is_one else len(keys), BODIES_AT_ONCE):
                 page = keys[: 1 if is_one else None][start : start + BODIES_AT_ONCE]
                 loaded = [] if is_one or values.are_in_keys else self.load_ahead(basis, page)

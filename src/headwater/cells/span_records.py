@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, cast, get_args
 
 import msgspec
 
-from headwater.store.collection_record import IndexField
+from headwater.store.collection_record import IndexField, field_of, field_tree
+from headwater.values.codec import decode, encode
+from headwater.values.tree import array_of, is_array
 
 AnswerKind: TypeAlias = Literal["count", "exists", "sum", "min", "max", "distinct"]
 """What is asked about the documents of a span."""
+_KINDS: Final = get_args(AnswerKind)
 
 
 class Span(msgspec.Struct, frozen=True, gc=False):
@@ -44,3 +47,25 @@ class SpanKey(msgspec.Struct, frozen=True):
     hi: bytes
     fields: tuple[str, ...] = ()
     question: SpanQuestion | None = None
+
+
+# --- stored ---------------------------------------------------------------------------------------------------
+
+
+def question_code(question: SpanQuestion | None) -> bytes:
+    """The stored form of a question; no bytes for a read of keys."""
+    if question is None:
+        return b""
+    fields = [None if each is None else field_tree(each) for each in (question.field, question.by)]
+    return encode(array_of([question.kind, *fields]))
+
+
+def question_of(code: bytes) -> SpanQuestion | None:
+    """The inverse. Raises ValueError for anything else."""
+    if not code:
+        return None
+    tree = decode(code)
+    if not is_array(tree) or len(tree) != 3 or tree[0] not in _KINDS:  # noqa: PLR2004  # kind, field, groups
+        raise ValueError("this is no question about a span")
+    field, by = [None if each is None else field_of(each) for each in tree[1:]]
+    return SpanQuestion(cast("AnswerKind", tree[0]), field, by)

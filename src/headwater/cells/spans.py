@@ -122,7 +122,8 @@ def _keys(
     reader: _Reader, span: Span, *, reverse: bool, limit: int | None, fields: tuple[str, ...], bodies: Bodies | None
 ) -> Iterator[bytes]:
     reads, tx, left = reader.reads, reader.tx, limit
-    most = SLICE if bodies is None else BODIES_AT_ONCE
+    # A loop that ends early has read few.
+    most = SLICE
     basis = reads.basis(span.index, span.lo, span.hi)
     entry = reads.entry(basis, fields, reverse=reverse, tracked=reader.is_tracked)
     lo, hi = span.lo, span.hi
@@ -145,6 +146,7 @@ def _keys(
         if rest is None:
             entry.end = None
             return
+        most = SLICE if bodies is None else BODIES_AT_ONCE
         lo, hi = rest
 
 

@@ -503,6 +503,12 @@ class SpaceWithBridges(BridgedSpace):
             self.scheduler.invalidation.drain()
             self.scheduler.persistence.note_late()
 
+    def note_same_answers(self) -> None:
+        """Store observations of runs whose answers are the same, though documents have changed since."""
+        with self.lock:
+            self.scheduler.invalidation.drain()
+            self.scheduler.persistence.note_same_answers()
+
     def announce(self) -> None:
         """The space is open, and its functions are restored."""
         self.bridges.opened()

@@ -68,6 +68,10 @@ class RestorePort(FunctionPort):
         """Store observations of runs that had read something undecided in another space."""
 
     @abstractmethod
+    def note_same_answers(self) -> None:
+        """Store observations of runs whose answers are the same, though documents have changed since."""
+
+    @abstractmethod
     def announce(self) -> None:
         """The functions of this space are restored: functions of other spaces may read it."""
 
@@ -351,6 +355,8 @@ class Restorer:
         replica = self._space.replica
         if self._space.scheduler.persistence.late:
             self._space.note_late()
+        if self._space.scheduler.graph.spans.has_unnoted:
+            self._space.note_same_answers()
         notes = replica.decided_observations()
         if notes:
             try:

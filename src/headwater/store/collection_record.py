@@ -158,23 +158,26 @@ def record_of(doc: DocKey, value: Maybe) -> CollectionRecord:
 
 
 def _index_tree(index: Index) -> Value:
-    fields = []
-    for each in index.fields:
-        tree: dict[str, Value] = {"name": each.name, "form": each.form}
-        if each.default is not ABSENT:
-            tree["default"] = each.default
-        fields.append(map_of(tree))
-    return map_of({"fields": array_of(fields), "unique": index.unique})
+    return map_of({"fields": array_of([field_tree(each) for each in index.fields]), "unique": index.unique})
+
+
+def field_tree(field: IndexField) -> Value:
+    """A field of an index as a value."""
+    tree: dict[str, Value] = {"name": field.name, "form": field.form}
+    if field.default is not ABSENT:
+        tree["default"] = field.default
+    return map_of(tree)
 
 
 def _index_of(tree: Value) -> Index:
     fields, unique = get(tree, ("fields",)), get(tree, ("unique",))
     if not is_array(fields) or not isinstance(unique, bool):
         raise TypeError("an index has no fields")
-    return Index(tuple(map(_field_of, fields)), unique)
+    return Index(tuple(map(field_of, fields)), unique)
 
 
-def _field_of(tree: Value) -> IndexField:
+def field_of(tree: Value) -> IndexField:
+    """The inverse of `field_tree`. Raises ValueError for anything else."""
     name, form = get(tree, ("name",)), get(tree, ("form",))
     if type(name) is not str or form not in _FORMS:
         raise ValueError(f"it has a field of the form {form!r}, which this version does not know")

@@ -76,6 +76,10 @@ class SpanSeen(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_un
     lo: bytes
     hi: bytes
     fields: tuple[str, ...] = ()
+    question: bytes = b""
+    """What was asked about the documents, encoded; empty: the keys were read."""
+    answer: bytes = b""
+    """The digest of the answer."""
 
 
 class Extra(

@@ -93,7 +93,7 @@ def url(tmp_path: Path) -> str:
 
 
 def change(url: str, act: Callable[[Any], object]) -> None:
-    """Another program writes, and runs no function."""
+    """Another process writes, and runs no function."""
     other = Shop()
     with other.app.open(url):
         act(other.orders)
@@ -115,8 +115,8 @@ def test_no_function_runs_if_another_program_has_changed_something_outside_of_it
 def test_functions_run_that_read_the_part_that_another_program_has_changed(url: str) -> None:
     change(url, lambda _: Order(number=9, cents=25))
     with Shop().open(url) as look:
-        # Answers are not kept: each of them is asked again.
-        assert look() == ["count", "exists", "keys", "total", "values"]
+        # The other program had the same functions, and has seen that orders exist as before.
+        assert look() == ["count", "keys", "total", "values"]
 
 
 def test_functions_run_that_read_a_field_that_another_program_has_changed(url: str) -> None:
@@ -144,6 +144,17 @@ def test_changes_after_a_restore_invalidate_the_restored_functions(url: str) -> 
     with Shop().open(url) as look:
         assert look() == []
         Order(number=8, cents=5)
-        assert look() == ["count", "exists", "keys", "page", "total", "values"]
+        # It exists as before.
+        assert look() == ["count", "keys", "page", "total", "values"]
         Order(number=10, cents=5, state="paid")
+        assert look() == []
+
+
+def test_a_change_after_a_restore_that_leaves_the_answer_as_it_is_runs_nothing_that_has_only_asked(url: str) -> None:
+    with Shop().open(url) as look:
+        assert look() == []
+        Order(number=8)
+        # The sum is the same; there is one more.
+        assert look() == ["count", "keys", "page", "values"]
+    with Shop().open(url) as look:
         assert look() == []

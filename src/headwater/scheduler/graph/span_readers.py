@@ -101,6 +101,8 @@ class SpanReaders:
         # Tallies that a run has asked for, until it has ended; and those that a notification has changed.
         self._fresh: dict[LiveTally, None] = {}
         self._touched: dict[LiveTally, DocKey] = {}
+        # Those that a notification has touched since the readers were noted last.
+        self._unnoted: dict[LiveTally, None] = {}
 
     @property
     def visits(self) -> int:
@@ -204,9 +206,23 @@ class SpanReaders:
                 continue
             before = live.digest
             self._fill(live)
+            self._unnoted[live] = None
             if live.digest != before:
                 found += [(node, doc) for node, seen in live.readers.items() if seen != live.digest]
         return found
+
+    @property
+    def has_unnoted(self) -> bool:
+        """Whether documents have changed in spans of questions since the nodes that ask them were noted."""
+        return bool(self._unnoted)
+
+    def take_unnoted(self) -> list[Node]:
+        """The nodes that have the same answers as before, though documents have changed since they were noted."""
+        found: dict[Node, None] = {}
+        for live in self._unnoted:
+            found.update((node, None) for node, seen in live.readers.items() if seen == live.digest)
+        self._unnoted.clear()
+        return list(found)
 
     # -- tallies -------------------------------------------------------------------------------------------
 
@@ -236,6 +252,7 @@ class SpanReaders:
         del self._tallies[key]
         self._indexes[key.index].remove(key, live)
         self._touched.pop(live, None)
+        self._unnoted.pop(live, None)
         self._release(key.index)
 
     def _fill(self, live: LiveTally) -> Tally:

@@ -246,6 +246,8 @@ class Persistence:
             return self._far_body(node, code(), extra, tx)
         body = encode_observation(code(), node.reads, extra)
         node.recorded, node.recorded_reads = digest_of(body), node.reads
+        if node.rare.spans:
+            node.own_rare().noted_spans = node.rare.spans
         return body
 
     def _far_body(self, node: Node, code: bytes, extra: Extra, tx: Transaction | None = None) -> bytes | None:
@@ -269,6 +271,13 @@ class Persistence:
                 # A later run has its own observation.
                 del self.late[node]
             else:
+                self.note_again(node)
+
+    def note_same_answers(self) -> None:
+        """Note nodes again whose answers are the same, though documents have changed in their spans since."""
+        for node in self._graph.spans.take_unnoted():
+            rare = node.rare
+            if node.is_clean and node.attempt is None and rare.noted_spans is rare.spans and not rare.has_far:
                 self.note_again(node)
 
     def _extra(self, node: Node) -> Extra | None:

@@ -10,9 +10,10 @@ from typing import TypeAlias
 
 from headwater.cells.replica import Replica
 from headwater.cells.span_reads import span_reads_now
-from headwater.cells.span_records import SpanKey
+from headwater.cells.span_records import SpanKey, question_code, question_of
 from headwater.cells.span_tallies import Tally
 from headwater.cells.transaction import Transaction
+from headwater.errors import HeadwaterError
 from headwater.scheduler.graph.edges import Graph
 from headwater.scheduler.graph.node import DocPath, Node
 from headwater.store.collection_record import kind_of_index, record_doc
@@ -47,8 +48,13 @@ def span_overtaken(graph: Graph, tx: Transaction, drain: Callable[[], None]) -> 
 
 
 def spans_seen(node: Node) -> tuple[SpanSeen, ...]:
-    """The reads of the last run, as they are stored: without answers."""
-    return tuple([SpanSeen(each.index, each.lo, each.hi, each.fields) for each in node.rare.spans])
+    """The reads of the last run, as they are stored."""
+    return tuple(
+        [
+            SpanSeen(each.index, each.lo, each.hi, each.fields, question_code(each.question), answer)
+            for each, answer in node.rare.spans.items()
+        ]
+    )
 
 
 def as_of(key: SpanKey, seq: Seq) -> SpanRead:
@@ -59,14 +65,20 @@ def as_of(key: SpanKey, seq: Seq) -> SpanRead:
 def restore_spans(graph: Graph, node: Node, observation: Observation) -> str:
     """Register the reads of a stored run. Returns why that is not possible; empty if it is.
 
-    Answers are not stored: until the next run, every change of the span invalidates the node.
+    Its answers are those that later ones are compared with. Nothing is counted before the first change of the span.
     """
-    seen = () if observation.extra is None else observation.extra.spans
-    for each in seen:
+    reads: dict[SpanKey, bytes] = {}
+    for each in () if observation.extra is None else observation.extra.spans:
         if not graph.spans.knows(each.index):
             return f"it has read the index {each.index}, which no open app declares"
-    if seen:
-        graph.spans.apply(node, {SpanKey(each.index, each.lo, each.hi, each.fields): b"" for each in seen})
+        try:
+            question = question_of(each.question)
+        except (HeadwaterError, ValueError, TypeError):
+            return f"it has asked something about the index {each.index} that this version does not know"
+        reads[SpanKey(each.index, each.lo, each.hi, each.fields, question)] = each.answer
+    if reads:
+        graph.spans.apply(node, reads)
+        node.own_rare().noted_spans = node.rare.spans
     return ""
 
 
