@@ -53,8 +53,8 @@ def choose() -> Drawing:
         "Which one do I need?",
         "Three questions. Does it hold data: a cell for one value, a doc for a thing with fields, a collection for "
         "many documents. Does it follow from data: computed, computed with parameters, each, if_else, materializer, "
-        "pattern. Does it cross the border of the program: handler and stream for events, resource for values, sink for "
-        "repeatable output, workflow for effects that must not happen twice.",
+        "pattern. Does it cross the border of the program: handler and stream for events, resource for values, sink "
+        "for repeatable output, workflow for effects that must not happen twice.",
         880,
         450,
     )
