@@ -20,6 +20,7 @@ from headwater.cells.space_port import SpacePort
 from headwater.cells.traverse import ResolvedAddress, Traverse, own_link
 from headwater.errors import SchemaError
 from headwater.values.address import Depth, address_text, is_far
+from headwater.values.chunked import common_ends
 from headwater.values.ids import DocId, DocKey
 from headwater.values.intake import RefusedError
 from headwater.values.link import parse_link
@@ -160,6 +161,18 @@ class LinkList:
     def is_plain(self) -> bool:
         """Whether its elements depend on nothing but their links."""
         return all(own_link(link) is not None for link in self.links)
+
+    @property
+    def source(self) -> object:
+        """What has the list."""
+        return self.slot
+
+    def __len__(self) -> int:
+        return len(self.links)
+
+    def common_ends(self, before: LinkList) -> tuple[int, int]:
+        """How many elements at the beginning, and how many at the end, are those of another list of this source."""
+        return common_ends(before.links, self.links)
 
     def entries(self, start: int, end: int) -> list[ElementEntry] | None:
         """The entries of some of its elements; None if one depends on more than its link.

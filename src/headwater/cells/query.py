@@ -16,10 +16,11 @@ from headwater.cells.conditions import Condition, QueryColumn, no_condition
 from headwater.cells.document_class import Doc
 from headwater.cells.document_field import DocField
 from headwater.cells.document_operations import delete as delete_document
+from headwater.cells.elements import LinkList
 from headwater.cells.indexed_fields import field_of
 from headwater.cells.page_cursor import write_cursor
 from headwater.cells.query_answers import Answers
-from headwater.cells.query_rows import Asked, Evaluation
+from headwater.cells.query_rows import Asked, Evaluation, found_links
 from headwater.errors import NotFoundError, QueryError, UsageError
 from headwater.values.author_text import safe_repr
 
@@ -543,3 +544,8 @@ def _field(asked: Asked[Any], given: object, verb: str) -> DocField:
 def _check_count(verb: str, count: object, least: int) -> None:
     if isinstance(count, bool) or not isinstance(count, int) or count < least:
         raise UsageError(f"{verb}(...) takes a number of documents from {least} on, and got {safe_repr(count)}")
+
+
+def links_of_query(query: Query[Any]) -> LinkList | None:
+    """Its documents by their keys, as one list is compared with the next; None if more than one span decides."""
+    return found_links(query, query._asked)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -12,12 +13,13 @@ from headwater.cells.binding import writing_to
 from headwater.cells.conditions import Condition, Operator
 from headwater.cells.document_class import Doc
 from headwater.cells.document_field import DocField
+from headwater.cells.elements import DocEntry, ElementEntry, LinkList
 from headwater.cells.indexed_fields import Interval, OrderedField
 from headwater.cells.page_cursor import read_cursor
 from headwater.cells.query_plan import FieldCondition, QueryPlan, Wanted, by_field, planned
 from headwater.cells.query_source import QuerySource
 from headwater.cells.span_records import Span
-from headwater.cells.spans import Bodies, keys
+from headwater.cells.spans import Bodies, all_keys, keys
 from headwater.errors import QueryError, UsageError
 from headwater.store.collection_record import doc_of
 from headwater.values.codec import encode
@@ -242,6 +244,62 @@ class Evaluation(Generic[D]):
             if spans and not any(lo <= lo[:offset] + place < hi for lo, hi, offset in spans):
                 raise UsageError("the cursor is of another query; begin with after=None")
         return place
+
+
+class QueryLinks(LinkList):
+    """The documents of a query of one span, by their keys: two lists are compared without a look at each of them."""
+
+    __slots__ = ("_evaluation", "_keys", "_query")
+
+    def __init__(self, query: object, evaluation: Evaluation[Any], keys: list[bytes]) -> None:
+        self._query = query
+        self._evaluation = evaluation
+        self._keys = keys
+
+    @property
+    def is_plain(self) -> bool:
+        """Nothing but its keys decides which documents it has."""
+        return True
+
+    @property
+    def source(self) -> object:
+        """The query."""
+        return self._query
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def common_ends(self, before: LinkList) -> tuple[int, int]:
+        """How many keys at the beginning, and how many at the end, are those of the list before."""
+        assert isinstance(before, QueryLinks)
+        old, new = before._keys, self._keys
+        most = min(len(old), len(new))
+        start = _largest(most, lambda count: old[:count] == new[:count])
+        return start, _largest(most - start, lambda count: old[len(old) - count :] == new[len(new) - count :])
+
+    def entries(self, start: int, end: int) -> list[ElementEntry]:
+        """The entries of some of them."""
+        source, space = self._evaluation.asked.source, self._evaluation.space
+        record = source.record()
+        return [DocEntry(source.document(space, doc_of(record, key))) for key in self._keys[start:end]]
+
+
+def found_links(query: object, asked: Asked[Any]) -> QueryLinks | None:
+    """The documents of a query by their keys; None if one span does not say which they are."""
+    if asked.filters or asked.limit == 0:
+        return None
+    evaluation = Evaluation(asked)
+    plan = evaluation.plan
+    if plan.rest or plan.sort or len(plan.spans) != 1:
+        return None
+    (lo, hi, _), index = plan.spans[0], plan.named.name
+    found = all_keys(evaluation.space, Span(index, lo, hi), reverse=asked.descending, limit=asked.limit)
+    return QueryLinks(query, evaluation, found)
+
+
+def _largest(most: int, holds: Callable[[int], bool]) -> int:
+    """The largest number for which it holds, if it holds for all that are less."""
+    return bisect_left(range(1, most + 1), True, key=lambda count: not holds(count))
 
 
 def _least(one: int | None, other: int | None) -> int | None:

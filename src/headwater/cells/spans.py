@@ -17,7 +17,7 @@ from headwater.cells.far import FarReads
 from headwater.cells.members import Members
 from headwater.cells.replica import Replica
 from headwater.cells.space_port import SpacePort
-from headwater.cells.span_reads import SLICE, SPARE, SpanReads
+from headwater.cells.span_reads import PASS_SLICE, SLICE, SPARE, SpanReads
 from headwater.cells.span_records import Span, SpanKey, SpanQuestion
 from headwater.cells.span_tallies import Answer, ExistsTally, answer_digest
 from headwater.cells.transaction import Transaction
@@ -147,6 +147,28 @@ def _keys(
             entry.end = None
             return
         most = SLICE if bodies is None else BODIES_AT_ONCE
+        lo, hi = rest
+
+
+def all_keys(space: SpacePort, span: Span, *, reverse: bool, limit: int | None) -> list[bytes]:
+    """The same keys, as one list: the calls do not depend on their number."""
+    reader = _Reader(space, span.index, tracked=True)
+    reads, found = reader.reads, list[bytes]()
+    basis = reads.basis(span.index, span.lo, span.hi)
+    entry = reads.entry(basis, reverse=reverse, tracked=reader.is_tracked)
+    lo, hi = span.lo, span.hi
+    while True:
+        size = PASS_SLICE if limit is None else min(PASS_SLICE, limit - len(found) + SPARE)
+        keys, rest = reads.slice(basis, lo, hi, size, reader.drafts, reverse=reverse)
+        found += keys
+        if limit is not None and len(found) >= limit:
+            del found[limit:]
+            if found:
+                entry.saw(found[-1])
+            return found
+        if rest is None:
+            entry.end = None
+            return found
         lo, hi = rest
 
 

@@ -23,6 +23,7 @@ from headwater.runtime.turns import Turns, TurnTaker
 from headwater.scheduler.graph.node import DocPath, Node, NodeStatus
 from headwater.scheduler.runs.failing import failure_of
 from headwater.scheduler.runs.persistence import SINCE
+from headwater.scheduler.runs.span_checks import with_same_answers
 from headwater.store.observations import FarSeen
 from headwater.store.resumption import FarRow
 from headwater.values.address import Depth, is_far, split_far
@@ -507,7 +508,8 @@ class SpaceWithBridges(BridgedSpace):
         """Store observations of runs whose answers are the same, though documents have changed since."""
         with self.lock:
             self.scheduler.invalidation.drain()
-            self.scheduler.persistence.note_same_answers()
+            for node in with_same_answers(self.scheduler.graph):
+                self.scheduler.persistence.note_again(node)
 
     def announce(self) -> None:
         """The space is open, and its functions are restored."""

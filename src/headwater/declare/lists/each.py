@@ -24,7 +24,6 @@ from headwater.declare.lists.element import Element
 from headwater.declare.lists.kept_rows import may_keep, read_rows
 from headwater.declare.lists.list_sources import entries_of_source, links_of_source, read_source
 from headwater.scheduler.graph.node import Node
-from headwater.values.chunked import common_ends
 from headwater.values.ids import DocKey
 
 R = TypeVar("R")
@@ -69,10 +68,10 @@ class Each(ComputedList[R]):
 
     def _spliced(self, home: FunctionPort, before: EachRoster, found: LinkList) -> EachRoster | None:
         """The roster, with the rows of all links that are the same objects as before; None if that is not possible."""
-        if before.links is None or before.links.slot is not found.slot:
+        if before.links is None or before.links.source is not found.source:
             return None
-        start, end = common_ends(before.links.links, found.links)
-        entries = found.entries(start, len(found.links) - end)
+        start, end = found.common_ends(before.links)
+        entries = found.entries(start, len(found) - end)
         if entries is None:
             return None
         delete = len(before.entries) - end - start

@@ -9,6 +9,7 @@ from headwater.cells.cell import Cell
 from headwater.cells.document_class import Doc
 from headwater.cells.elements import ElementEntry, LinkList, entries_of, entry_for, is_listlike, links_of
 from headwater.cells.list_and_map import List
+from headwater.cells.query import Query, links_of_query
 from headwater.cells.reading import Readable
 from headwater.cells.slot import Slot
 from headwater.cells.transaction import Transaction
@@ -107,6 +108,8 @@ def links_of_source(source: object, home: FunctionPort, tx: Transaction) -> Link
         return None
     if isinstance(source, Computed):
         return links_of(source.current_in(home, tx))
+    if isinstance(source, Query):
+        return links_of_query(source)
     return links_of(source) if isinstance(source, Slot) else None
 
 

@@ -204,7 +204,7 @@ class RareFields:
     far_reads: tuple[tuple[ReadKey, ...], tuple[object, ...]] | None = None
     # span_readers: the reads of the last run in indexes of collections, with the answers it has got; no bytes for keys.
     spans: Mapping[SpanKey, bytes] = field(default_factory=lambda: NO_SPANS)
-    # persistence: the same, of the last run whose observation is stored or on the way to the store.
+    # span_checks: the same, of the last run whose observation is stored or on the way to the store.
     noted_spans: Mapping[SpanKey, bytes] | None = None
     # order: the nodes of its cycle, in which all read each other.
     cycle: list[Node] | None = None

@@ -25,13 +25,13 @@ from headwater.cells.span_records import SpanKey
 from headwater.cells.transaction import Transaction
 from headwater.scheduler.graph.edges import Graph
 from headwater.scheduler.graph.node import NODE_TRANSITIONS, DocPath, Node, NodeSignal, NodeStatus
+from headwater.scheduler.runs import span_checks
 from headwater.scheduler.runs.failing import FailingNodes, called_doc, recorded_failures, set_seen
 from headwater.scheduler.runs.far_port import Far
 from headwater.scheduler.runs.gates import Gates
 from headwater.scheduler.runs.invalidation import Invalidation
 from headwater.scheduler.runs.observed_reads import depth_of, is_sound, reads_of
 from headwater.scheduler.runs.resumed_node import CHANGED_CODE, FAILED, NOTHING, UNMADE, Resumed
-from headwater.scheduler.runs.span_checks import Shifted, add_shifted, all_shifted, as_of, restore_spans, spans_seen
 from headwater.scheduler.scheduler_limits import SPLIT_MAX
 from headwater.scheduler.trace import NodeRestored, Trace
 from headwater.store.backend import ObservationRow
@@ -166,7 +166,7 @@ class Persistence:
                 seen.append(mark.read(doc, path, depth_of(bits)))
         with self._replica.lock:
             node.own_rare().noted_run = run
-            named = tuple([as_of(each, verdict.seq) for each in spans])
+            named = tuple([span_checks.as_of(each, verdict.seq) for each in spans])
             self._replica.observations.put(_key(node), body, seen, named)
 
     def note_failure(
@@ -246,8 +246,7 @@ class Persistence:
             return self._far_body(node, code(), extra, tx)
         body = encode_observation(code(), node.reads, extra)
         node.recorded, node.recorded_reads = digest_of(body), node.reads
-        if node.rare.spans:
-            node.own_rare().noted_spans = node.rare.spans
+        span_checks.set_noted_spans(node)
         return body
 
     def _far_body(self, node: Node, code: bytes, extra: Extra, tx: Transaction | None = None) -> bytes | None:
@@ -273,16 +272,9 @@ class Persistence:
             else:
                 self.note_again(node)
 
-    def note_same_answers(self) -> None:
-        """Note nodes again whose answers are the same, though documents have changed in their spans since."""
-        for node in self._graph.spans.take_unnoted():
-            rare = node.rare
-            if node.is_clean and node.attempt is None and rare.noted_spans is rare.spans and not rare.has_far:
-                self.note_again(node)
-
     def _extra(self, node: Node) -> Extra | None:
         """What the reads of a run do not describe: spans and some calls. None: a call of them cannot be repeated."""
-        spans = spans_seen(node)
+        spans = span_checks.spans_seen(node)
         if not node.above:
             return Extra(spans=spans) if spans else NO_EXTRA
         failures, made, writers = self.failing.above(node), node.rare.made_before, self._graph.writers
@@ -343,7 +335,7 @@ class Persistence:
         listing: Listing,
         changed: Changed,
         unmade: Collection[Node] = (),
-        shifted: Shifted = all_shifted,
+        shifted: span_checks.Shifted = span_checks.all_shifted,
     ) -> None:
         """Restore nodes from stored observations. Nothing runs, and unchanged documents are not read.
 
@@ -361,7 +353,7 @@ class Persistence:
             self.restored += len(unchanged)
         far = [(node, found[1].extra.far) for node, found in restored.items() if node.rare.has_far and found[1].extra]
         since = self.far.changed_since(far) if far and self.far is not None else {}
-        add_shifted(since, self._replica, [(node, row.seq) for node, (row, _) in restored.items()], shifted)
+        span_checks.add_shifted(since, self._replica, [(node, row.seq) for node, (row, _) in restored.items()], shifted)
         outdated = {
             node: self._since(node, *found, listing, changed, besides=since.get(node, []))
             for node, found in restored.items()
@@ -443,7 +435,7 @@ class Persistence:
                 self.failing.add(node)
             self._tell(node, "fresh", FAILED)
             return None
-        if observation.extra is not None and (miss := restore_spans(self._graph, node, observation)):
+        if observation.extra is not None and (miss := span_checks.restore_spans(self._graph, node, observation)):
             self._tell(node, "fresh", miss)
             return None
         far = () if observation.extra is None else observation.extra.far

@@ -78,8 +78,23 @@ def restore_spans(graph: Graph, node: Node, observation: Observation) -> str:
         reads[SpanKey(each.index, each.lo, each.hi, each.fields, question)] = each.answer
     if reads:
         graph.spans.apply(node, reads)
-        node.own_rare().noted_spans = node.rare.spans
+        set_noted_spans(node)
     return ""
+
+
+def set_noted_spans(node: Node) -> None:
+    """The observation of its last run is stored, or on the way to the store."""
+    if node.rare.spans:
+        node.own_rare().noted_spans = node.rare.spans
+
+
+def with_same_answers(graph: Graph) -> list[Node]:
+    """Nodes to be noted again: their answers are the same, though documents have changed in their spans since."""
+    return [
+        node
+        for node in graph.spans.take_unnoted()
+        if node.is_clean and node.attempt is None and node.rare.noted_spans is node.rare.spans and not node.rare.has_far
+    ]
 
 
 def all_shifted(rows: Sequence[tuple[tuple[SpanKey, ...], Seq]]) -> Sequence[Sequence[DocKey]]:
