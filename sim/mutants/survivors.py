@@ -41,6 +41,6 @@ SURVIVORS: Final[dict[str, str]] = {
     "spaces.interrupted_not_back": (
         "a space of a world is closed when no event of others waits in it; tests/spaces/test_rule_25 fails"
     ),
-    "spaces.back_at_the_end": "the same",
+    "spaces.far_back_at_the_end": "the same",
 }
 """By area and name: what a world would need to find it."""

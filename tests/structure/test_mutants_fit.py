@@ -6,7 +6,7 @@ from types import CodeType
 import pytest
 
 from sim.mutants.catalog import AREAS, MUTANTS
-from sim.mutants.mutant import PROGRAM, SHARED, STORAGE, WORKFLOW, RottenError, mutated
+from sim.mutants.mutant import PROGRAM, SHARED, SPACES, STORAGE, WORKFLOW, RottenError, mutated
 from sim.mutants.survivors import SURVIVORS
 
 
@@ -35,7 +35,7 @@ def test_a_mutant_is_named_once_and_says_what_it_breaks_and_which_worlds_can_sho
             assert mutant.area == area
             assert mutant.breaks
             assert mutant.kinds
-            assert set(mutant.kinds) <= {PROGRAM, SHARED, STORAGE, WORKFLOW}
+            assert set(mutant.kinds) <= {PROGRAM, SHARED, SPACES, STORAGE, WORKFLOW}
 
 
 def test_a_known_survivor_is_a_mutant_that_a_world_could_find() -> None:
