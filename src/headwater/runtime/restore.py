@@ -119,7 +119,7 @@ class Restorer:
         besides = {doc for node in nodes for doc in node.outputs[1:]} | self._written_besides()
         found = space.run_cache.listing(self._branch, start, besides)
         if found.rows:
-            with _uncollected():
+            with uncollected():
                 self._restore(nodes, found)
             if any(node.restored for node in nodes):
                 # The observations belong to this program, and not to another one with its name.
@@ -370,7 +370,7 @@ class Restorer:
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def uncollected() -> Iterator[None]:
     """Without garbage collection: every record stays, and restoring takes a third less time."""
     was_on = gc.isenabled()
     gc.disable()
