@@ -216,6 +216,22 @@ def test_a_change_elsewhere_in_the_collection_invalidates_nothing() -> None:
         assert len(near._opening.scheduler.invalidation.invalid) == 4
 
 
+def test_an_answer_that_is_the_same_after_changes_is_restored(tmp_path: Path) -> None:
+    filled(tmp_path)
+    towns = Towns(tmp_path)
+    with towns.open() as (far, near):
+        towns.look(near)
+        with far.transaction():
+            shop_of(towns, "a").town = "Bonn"
+            shop_of(towns, "c").town = "Ulm"
+        assert towns.functions["number"]() == 2
+        assert near.runs(towns.functions["number"]) == 0
+    towns = Towns(tmp_path)
+    with towns.open() as (_, near):
+        assert towns.functions["number"]() == 2
+        assert near.runs(towns.functions["number"]) == 0
+
+
 def test_closing_the_far_space_leaves_answers_and_opening_it_again_asks_anew(tmp_path: Path) -> None:
     filled(tmp_path)
     towns = Towns(tmp_path)

@@ -26,7 +26,7 @@ from headwater.runtime.turns import Turns, TurnTaker
 from headwater.scheduler.graph.node import DocPath, Node, NodeStatus
 from headwater.scheduler.runs.failing import failure_of
 from headwater.scheduler.runs.persistence import SINCE
-from headwater.scheduler.runs.span_checks import with_same_answers
+from headwater.scheduler.runs.span_checks import set_noted_spans, with_same_answers
 from headwater.store.collection_record import kind_of_index, record_doc
 from headwater.store.observations import FarSeen
 from headwater.store.resumption import FarRow
@@ -284,6 +284,7 @@ class Bridges:
             if spans:
                 graph = self._space.scheduler.graph
                 graph.spans.apply(node, {**node.rare.spans, **spans})
+                set_noted_spans(node)
             if spans is None:
                 self._unmade[node] = _record_of(each)
             elif not is_whole:

@@ -353,10 +353,11 @@ class Restorer:
     def keep(self) -> None:
         """Store observations that no commit has carried."""
         replica = self._space.replica
-        if self._space.scheduler.persistence.late:
-            self._space.note_late()
         if self._space.scheduler.graph.spans.unnoted:
             self._space.note_same_answers()
+        if self._space.scheduler.persistence.late:
+            # Also those among these that have read something undecided.
+            self._space.note_late()
         notes = replica.decided_observations()
         if notes:
             try:

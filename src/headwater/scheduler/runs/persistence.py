@@ -257,6 +257,7 @@ class Persistence:
             self.late[node] = None
             return None
         self.late.pop(node, None)
+        span_checks.set_noted_spans(node)
         near = [read for read in node.reads if not is_far(read[0])]
         return encode_observation(code, near, Extra(calls=extra.calls, far=seen, spans=extra.spans))
 

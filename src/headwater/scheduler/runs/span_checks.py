@@ -118,7 +118,7 @@ def with_same_answers(graph: Graph) -> list[Node]:
     return [
         node
         for node in graph.spans.take_unnoted()
-        if node.is_clean and node.attempt is None and node.rare.noted_spans is node.rare.spans and not node.rare.has_far
+        if node.is_clean and node.attempt is None and node.rare.noted_spans is node.rare.spans
     ]
 
 
