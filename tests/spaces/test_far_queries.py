@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -272,6 +273,36 @@ def test_a_handler_asks_and_a_block_of_plain_code_too() -> None:
             assert towns.shops.where(Shop.town == "Ulm").count() == 1
         Shop(name="b")
         assert ask.send().result("5s") == 2
+
+
+def test_an_async_function_follows_what_it_has_asked_while_it_waits() -> None:
+    towns, seen, may_end, asked = Towns(Path()), list[int](), asyncio.Event(), asyncio.Event()
+
+    @towns.here.computed
+    async def slow() -> int:
+        found = towns.shops.where(Shop.town == "Ulm").count()
+        asked.set()
+        await may_end.wait()
+        return found
+
+    @towns.here.sink
+    def show() -> None:
+        seen.append(slow())
+
+    async def main() -> None:
+        may_end.set()
+        async with towns.there.aopen("memory:") as far, towns.here.aopen("memory:") as here:
+            asked.clear()
+            may_end.clear()
+            for name in ("a", "b"):
+                with far.transaction():
+                    Shop(name=name)
+                await asked.wait()
+            may_end.set()
+            await here.settle()
+            assert (seen[-1], here.runs(slow)) == (2, 3)
+
+    asyncio.run(asyncio.wait_for(main(), 60))
 
 
 def test_an_insert_into_a_far_collection_is_refused() -> None:

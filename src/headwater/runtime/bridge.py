@@ -348,6 +348,7 @@ class Bridge(FarSpace):
                 far.pull(node, in_run=True)
             finally:
                 far.lock.release()
+                far.make_up()
             return
         self._postponed[node] = None
         far.call_soon(partial(self._pull_there, node))
@@ -434,6 +435,7 @@ class Bridge(FarSpace):
                 work()
             finally:
                 far.lock.release()
+                far.make_up()
         elif not far.closed:
             far.call_soon(work)
 

@@ -188,6 +188,7 @@ class Bridges:
                 invalidation.drain()
             finally:
                 space.lock.release()
+                space.make_up()
 
     def arrive(self, thread: int) -> None:
         """Let the other spaces of this thread take in what others have written there, as at a server."""
@@ -323,10 +324,9 @@ class Bridges:
     def _ask(bridge: Bridge, questions: list[tuple[Node, FarRow]], causes: dict[Node, list[DocPath]]) -> None:
         far = bridge.there
         answers = far.run_cache.changed_since(BranchId(far.branch), [row for _, row in questions])
-        is_layered, writers = far.replica.is_layered, bridge.writers
         for (node, (doc, _, _)), changed in zip(questions, answers, strict=True):
             places: list[Path] = changed
-            if is_layered(doc) or any(failure_of(each) is not None for each in writers(doc)):
+            if far.replica.is_layered(doc) or any(failure_of(each) is not None for each in bridge.writers(doc)):
                 # Written there, and not decided yet; or another outcome than the document shows.
                 places = [()]
             if places:
@@ -337,15 +337,12 @@ class Bridges:
     ) -> dict[Bridge, list[tuple[Node, FarSeen]]]:
         """The stored reads of indexes, by the bridge to their space. Those of another log have changed."""
         found: dict[Bridge, list[tuple[Node, FarSeen]]] = {}
-        for node, seen in rows:
-            for each in seen:
-                space = self._open(each) if each.spans else None
-                if space is None:
-                    continue
-                if (space.lineage.hex(), space.branch) == (each.lineage, each.branch):
-                    found.setdefault(self.to(space), []).append((node, each))
-                else:
-                    causes.setdefault(node, []).append((_record_of(each), ()))
+        for node, each in [(node, each) for node, seen in rows for each in seen if each.spans]:
+            space = self._open(each)
+            if space is not None and (space.lineage.hex(), space.branch) == (each.lineage, each.branch):
+                found.setdefault(self.to(space), []).append((node, each))
+            elif space is not None:
+                causes.setdefault(node, []).append((_record_of(each), ()))
         return found
 
     @staticmethod
@@ -380,6 +377,7 @@ class Bridges:
                     other.bridges.found(self._space)
                 finally:
                     other.lock.release()
+                    other.make_up()
             elif not other.closed:
                 other.call_soon(partial(other.bridges.found_meanwhile, self._space))
 
@@ -523,6 +521,7 @@ class SpaceWithBridges(BridgedSpace):
                     reader.note_decided()
                 finally:
                     reader.lock.release()
+                    reader.make_up()
             else:
                 reader.call_soon(reader.note_decided)
 

@@ -50,7 +50,7 @@ def span_overtaken(graph: Graph, tx: Transaction, drain: Callable[[], None]) -> 
 
 
 def far_cause(tx: Transaction) -> DocPath:
-    """The cause, where a read of another space has changed and it is not known which: one that the run has read."""
+    """The cause, where it is not known which read of another space has changed: the first collection that was read."""
     for key in far_spans(tx):
         return far_key(split_index(key.index)[0], record_doc(kind_of_index(own_span(key).index))), ()
     return DocKey("space/?"), ()
