@@ -144,8 +144,8 @@ class SpanReaders:
     def nodes_of(self, space: str) -> list[Node]:
         """The nodes that read indexes of another space."""
         found: dict[Node, None] = {}
-        for name, _, _, reader in self.entries():
-            if split_index(name)[0] == space:
+        for index in [each for name, each in self._indexes.items() if split_index(name)[0] == space]:
+            for _, _, reader in index.ranges.entries():
                 readers = reader.readers if isinstance(reader, LiveTally) else (reader,)
                 found.update((each[0] if isinstance(each, tuple) else each, None) for each in readers)
         return list(found)
