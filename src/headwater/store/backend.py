@@ -16,6 +16,9 @@ import msgspec
 from headwater.store.commit import Tables
 from headwater.values.ids import BranchId, DocKey, LocalSeq, Millis, Seq, SessionId
 
+PURGED: Final = "purged"
+"""The property with the horizon at which documents were last deleted with their heads."""
+
 GENESIS: Final = b"\0" * 32
 """The hash that the first commit of a space is chained to."""
 
@@ -317,8 +320,12 @@ class Backend(Protocol):
     def shifts(self, after: Seq, through: Seq) -> list[ShiftRow] | None:
         """Folded shifts in order, with `after < seq <= through`; None if not all of them are here."""
 
-    def drop_log(self, horizon: Horizon) -> None:
-        """Delete the log up to the horizon, and snapshots that a newer one at or below it replaces."""
+    def drop_log(self, horizon: Horizon, gone: Sequence[tuple[BranchId, DocKey]] = ()) -> None:
+        """Delete the log up to the horizon, and snapshots that a newer one at or below it replaces.
+
+        Of the documents in `gone`, which are deleted, everything goes: their branches have never written them. If there
+        are some, the property `purged` has the sequence number of the horizon then.
+        """
 
     def integrity(self) -> list[str]:
         """The errors that the database finds in its own file; empty if there are none."""

@@ -358,10 +358,14 @@ class Engine:
                 conflict = self._overwritten(commit.branch, state, read)
                 if conflict is not None:
                     return conflict
+            elif not state.seq and read.seq < self.documents.purged:
+                return read_conflict(read.doc, read, self.documents.purged)
         for pending in commit.pending_reads:
             if pending.basis > self.head:
                 return self._from_the_future(pending.doc, pending.basis)
             state = self.states.get(commit.branch, pending.doc)
+            if not state.seq and pending.basis < self.documents.purged:
+                return read_conflict(pending.doc, pending, self.documents.purged)
             if not are_all_writes(session, state, pending):
                 conflict = self._undermined(commit.branch, session, state, pending)
                 if conflict is not None:

@@ -11,6 +11,7 @@ import apsw
 from headwater.errors import HeadwaterError, InvariantError, UsageError
 from headwater.store.backend import (
     GENESIS,
+    PURGED,
     BodyRow,
     BranchRow,
     EntryFold,
@@ -145,9 +146,11 @@ class MemoryBackend:
             self._fold_entries(entries)
         self._shifts += fold.shifts
         if fold.shift_floor is not None and len(self._shifts) > SHIFTS_KEPT + SHIFTS_SLACK:
-            cut = min(fold.shift_floor, self._shifts[-SHIFTS_KEPT - 1].seq)
-            self._shifts = [row for row in self._shifts if row.seq > cut]
-            self._shift_floor = max(self._shift_floor, cut)
+            self._drop_shifts(min(fold.shift_floor, self._shifts[-SHIFTS_KEPT - 1].seq))
+
+    def _drop_shifts(self, cut: Seq) -> None:
+        self._shifts = [row for row in self._shifts if row.seq > cut]
+        self._shift_floor = max(self._shift_floor, cut)
 
     def _fold_entries(self, fold: EntryFold) -> None:
         key = (fold.row.branch, fold.row.name)
@@ -294,7 +297,16 @@ class MemoryBackend:
         start = bisect_right(self._shifts, after, key=_seq_of)
         return self._shifts[start : bisect_right(self._shifts, through, key=_seq_of)]
 
-    def drop_log(self, horizon: Horizon) -> None:
+    def drop_log(self, horizon: Horizon, gone: Sequence[tuple[BranchId, DocKey]] = ()) -> None:
+        for branch, doc in gone:
+            if self._heads.get(branch, {}).pop(doc, None) is not None:
+                self._keys[branch].remove(doc)
+            self._revisions.pop((branch, doc), None)
+            self._snapshots.pop((branch, doc), None)
+            self._observations.get(branch, {}).pop(doc, None)
+        if gone:
+            self._meta[PURGED] = str(horizon.seq)
+        self._drop_shifts(horizon.seq)
         self._horizon = horizon
         self._log = {seq: row for seq, row in self._log.items() if seq > horizon.seq}
         for key, rows in self._snapshots.items():

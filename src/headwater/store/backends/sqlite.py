@@ -19,6 +19,7 @@ import msgspec
 
 from headwater.errors import CorruptError, HeadwaterError, PoisonedError, StoreFullError, UnavailableError
 from headwater.store.backend import (
+    PURGED,
     BodyRow,
     BranchRow,
     Fold,
@@ -39,6 +40,7 @@ from headwater.store.backends.sqlite_caches import (
     json_list,
     observe,
     observed_rows,
+    purge,
     set_meta,
     unobserve,
     unobserve_at,
@@ -493,8 +495,11 @@ class SqliteBackend:
         chain, digest = (bytes.fromhex(self.meta(key) or "") for key in ("horizon_chain", "horizon_digest"))
         return Horizon(Seq(int(self.meta("horizon") or 0)), chain, digest)
 
-    def drop_log(self, horizon: Horizon) -> None:
+    def drop_log(self, horizon: Horizon, gone: Sequence[tuple[BranchId, DocKey]] = ()) -> None:
         def work(db: apsw.Connection) -> None:
+            if gone:
+                purge(db, gone)
+                set_meta(db, PURGED, str(horizon.seq))
             db.execute("delete from log where seq <= ?", (horizon.seq,))
             db.execute("delete from revision where seq <= ?", (horizon.seq,))
             db.execute(
@@ -502,6 +507,8 @@ class SqliteBackend:
                 "where new.branch = old.branch and new.doc = old.doc and new.seq <= ?)",
                 (horizon.seq,),
             )
+            if self._has_collections:
+                sqlite_entries.drop_shifts(db, horizon.seq)
             set_meta(db, "horizon", str(horizon.seq))
             set_meta(db, "horizon_chain", horizon.chain.hex())
             set_meta(db, "horizon_digest", horizon.digest.hex())

@@ -23,6 +23,9 @@ _INSERT_MAX: Final = 256
 _PREPARED_MAX: Final = 16
 """Rows of a fold for which a statement is prepared each time. For more, it is kept in the cache of the connection."""
 
+_PURGED_AT_ONCE: Final = 1000
+"""Documents whose rows one statement deletes: so many ids fit in its list."""
+
 _encoder: Final = msgspec.json.Encoder()
 
 
@@ -204,6 +207,29 @@ def observe(db: apsw.Connection, observed: Sequence[tuple[BranchId, ObservationR
             if b in branch
         ],
     )
+
+
+def purge(db: apsw.Connection, gone: Sequence[tuple[BranchId, DocKey]]) -> None:
+    """Delete everything of these documents on these branches."""
+    branch = dict(db.execute("select name, id from branch", can_cache=False))
+    by_branch: dict[BranchId, list[DocKey]] = {}
+    for name, key in gone:
+        by_branch.setdefault(name, []).append(key)
+    for name, keys in by_branch.items():
+        for start in range(0, len(keys), _PURGED_AT_ONCE):
+            part = json_list(keys[start : start + _PURGED_AT_ONCE])
+            docs = "doc in (select id from doc where key in (select value from json_each(?)))"
+            found = db.execute(f"select count(*) from head where branch = ? and {docs}", (branch[name], part)).get
+            _count(db, "heads", -int(str(found)))
+            for table in ("head", "revision", "snapshot", "observation"):
+                db.execute(f"delete from {table} where branch = ? and {docs}", (branch[name], part), can_cache=False)
+            unused = "key in (select value from json_each(?)) and " + " and ".join(
+                f"not exists (select 1 from {table} where {table}.doc = doc.id and branch in (select id from branch))"
+                for table in ("head", "revision", "snapshot", "observation")
+            )
+            found = db.execute(f"select count(*) from doc where {unused}", (part,), can_cache=False).get
+            _count(db, "docs", -int(str(found)))
+            db.execute(f"delete from doc where {unused}", (part,), can_cache=False)
 
 
 def unobserve(db: apsw.Connection, gone: Sequence[tuple[BranchId, DocKey]]) -> None:
