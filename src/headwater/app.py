@@ -197,6 +197,7 @@ class App(AppNeeds, CollectionVerb):
         """Also where the app is open already, as in a notebook."""
         for home in list(self._homes):
             declare_collections(home, [made.record()])
+            home.begin_expiry()
 
     # -- opening -------------------------------------------------------------------------------------------
 
@@ -553,6 +554,7 @@ class App(AppNeeds, CollectionVerb):
         found = [each.record() for each in self._declared.values() if isinstance(each, Collection)]
         if found:
             declare_collections(opening, found)
+        opening.begin_expiry()
 
     def restore_in(self, opening: Opening) -> None:
         """Restore earlier runs, and deploy the workflows. Nothing runs."""

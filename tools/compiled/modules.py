@@ -117,6 +117,7 @@ PURE: Final[dict[str, str]] = {
             "store/collection_checks.py",
             "store/compaction.py",
             "store/declaring.py",
+            "store/expiring.py",
             "store/features.py",
             "store/log_rebuild.py",
             "store/portable.py",

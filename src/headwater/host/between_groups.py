@@ -15,6 +15,7 @@ from headwater.store.collections import Collections
 from headwater.store.commit import CommitOutcome
 from headwater.store.declaring import declare
 from headwater.store.engine import Engine
+from headwater.store.expiring import ExpiryRound, expire, has_expiry
 from headwater.values.ids import MAIN, BranchId, DocKey, Seq
 from headwater.values.seams import Clock
 
@@ -52,6 +53,23 @@ class BetweenGroups(WithoutServer):
     ) -> CollectionRecord:
         """Add to the record of a collection, and build its new indexes. Returns the record as it is then."""
         return self.commit(lambda engine: declare(engine, record, BranchId(branch), progress))
+
+    def has_expiry(self, branch: BranchId) -> bool:
+        """Whether documents of some collection expire."""
+        return self.call(lambda engine: has_expiry(engine, branch))
+
+    def expire(self, at: ExpiryRound, now_ms: int) -> tuple[int, bool]:
+        """Take the next step of a round of expiry. Returns the number of documents, and whether the round has ended."""
+        return self.commit(lambda engine: expire(engine, at, now_ms))
+
+    def set_property(self, key: str, value: str) -> None:
+        """Set a property of the space, unless it is so. Durable when it returns."""
+
+        def work(engine: Engine) -> None:
+            if (engine.backend.meta(key) or "") != value:
+                engine.backend.set_meta(key, value)
+
+        self.call(work)
 
     def span(
         self, branch: BranchId, index: str, lo: bytes, hi: bytes, *, limit: int | None, reverse: bool, through: Seq

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from hashlib import sha256
 from typing import Final
 
@@ -91,7 +92,7 @@ def _expired(engine: Engine, branch: BranchId, horizon: Seq) -> Iterator[DocKey]
         after = page[-1].doc
 
 
-def _forget_reads(engine: Engine, gone: Set[DocKey]) -> None:
+def _forget_reads(engine: Engine, gone: AbstractSet[DocKey]) -> None:
     """Delete the observations of runs that have read one of these documents: nothing shows that it has changed."""
     for branch in engine.documents.branches if gone else ():
         outdated: list[tuple[BranchId, DocKey]] = []
@@ -103,7 +104,7 @@ def _forget_reads(engine: Engine, gone: Set[DocKey]) -> None:
         engine.backend.drop_observations(outdated)
 
 
-def snapshot_digest(engine: Engine, horizon: Seq, gone: Set[tuple[BranchId, DocKey]] = frozenset()) -> bytes:
+def snapshot_digest(engine: Engine, horizon: Seq, gone: AbstractSet[tuple[BranchId, DocKey]] = frozenset()) -> bytes:
     """A digest of all documents as of the horizon, which replace the dropped log, without those that are dropped."""
     digest = sha256()
     for branch in sorted(engine.documents.branches):
@@ -119,7 +120,7 @@ def snapshot_digest(engine: Engine, horizon: Seq, gone: Set[tuple[BranchId, DocK
 
 
 def _snapshot_documents(
-    engine: Engine, branch: BranchId, horizon: Seq, gone: Set[tuple[BranchId, DocKey]], progress: Progress
+    engine: Engine, branch: BranchId, horizon: Seq, gone: AbstractSet[tuple[BranchId, DocKey]], progress: Progress
 ) -> None:
     """Write a snapshot of every document of the branch itself, at its newest commit up to the horizon."""
     after = DocKey("")

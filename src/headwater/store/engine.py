@@ -346,6 +346,8 @@ class Engine:
             if unmet is not None:
                 return unmet
         found = self._outdated(commit, session) if commit.reads or commit.pending_reads else None
+        if found is None and self.documents.purged:
+            found = self._read_before_purge(commit)
         return self.collections.objection(commit, session) if found is None and commit.spans else found
 
     def _outdated(self, commit: Commit, session: Session) -> Verdict | None:
@@ -358,18 +360,23 @@ class Engine:
                 conflict = self._overwritten(commit.branch, state, read)
                 if conflict is not None:
                     return conflict
-            elif not state.seq and read.seq < self.documents.purged:
-                return read_conflict(read.doc, read, self.documents.purged)
         for pending in commit.pending_reads:
             if pending.basis > self.head:
                 return self._from_the_future(pending.doc, pending.basis)
             state = self.states.get(commit.branch, pending.doc)
-            if not state.seq and pending.basis < self.documents.purged:
-                return read_conflict(pending.doc, pending, self.documents.purged)
             if not are_all_writes(session, state, pending):
                 conflict = self._undermined(commit.branch, session, state, pending)
                 if conflict is not None:
                     return conflict
+        return None
+
+    def _read_before_purge(self, commit: Commit) -> Conflict | None:
+        """The conflict with a read of a document that was never written, or has been dropped since with its past."""
+        purged = self.documents.purged
+        for read in (*commit.reads, *commit.pending_reads):
+            seq = read.seq if isinstance(read, Read) else read.basis
+            if seq < purged and not self.states.get(commit.branch, read.doc).seq:
+                return read_conflict(read.doc, read, purged)
         return None
 
     def _from_the_future(self, doc: DocKey, seq: Seq) -> Refused:

@@ -19,6 +19,9 @@ from headwater.values.sortkey import AFTER, Instant, encode_field, fields_of, fo
 EXPIRY_SESSION: Final = SessionId("headwater:expiry")
 """The session of these commits, and the actor that histories show."""
 
+EXPIRY_STOPPED: Final = "expiry_stopped"
+"""The property that says how far the clock has jumped, while expiry is stopped for that. Otherwise missing or empty."""
+
 EXPIRED_MAX: Final = 500
 """Documents in one commit: other commits wait meanwhile."""
 
@@ -50,30 +53,31 @@ def expire(engine: Engine, at: ExpiryRound, now_ms: int) -> tuple[tuple[int, boo
     Returns their number and whether the round has ended, and the outcome for attached replicas.
     """
     found: list[DocKey] = []
+    is_over = True
     for kind, record in engine.collections.records(at.branch).items():
         rule = record.expiry
         if kind in at.done or rule is None:
             continue
         if record.scope == "space":
             found = _expired(engine, at.branch, record, rule, b"", now_ms, EXPIRED_MAX)
-            if len(found) < EXPIRED_MAX:
-                at.done.add(kind)
+            is_over = len(found) < EXPIRED_MAX
         else:
-            found, next_start = _of_users(engine, at, record, rule, now_ms)
-            if next_start is None:
-                at.done.add(kind)
-            at.start = next_start or b""
-        break
-    else:
-        return (0, True), None
+            found, at.start, is_over = _of_users(engine, at, record, rule, now_ms)
+        if is_over:
+            at.done.add(kind)
+            at.start = b""
+        if found or not is_over:
+            # The other collections are next.
+            is_over = False
+            break
     if not found:
-        return (0, False), None
+        return (0, is_over), None
     operations = tuple(map(DeleteDoc, found))
     commit = Commit(EXPIRY_SESSION, LocalSeq(engine.head + 1), operations, branch=at.branch)
     [outcome] = engine.admit([Submission(commit)])
     if not isinstance(outcome.verdict, Committed):
         raise RejectedError(f"cannot delete expired documents: {outcome.verdict.reason}")
-    return (len(found), False), outcome
+    return (len(found), is_over), outcome
 
 
 def _expired(  # noqa: PLR0917  # where and up to when
@@ -95,22 +99,22 @@ def _expired(  # noqa: PLR0917  # where and up to when
 
 def _of_users(
     engine: Engine, at: ExpiryRound, record: CollectionRecord, rule: ExpiryRule, now_ms: int
-) -> tuple[list[DocKey], bytes | None]:
-    """The same, user by user, and where the next step begins; None at the end."""
+) -> tuple[list[DocKey], bytes, bool]:
+    """The same, user by user; where the next step begins, and whether all users were looked at."""
     found: list[DocKey] = []
     start = at.start
     for _ in range(USERS_MAX):
         [*first] = engine.collections.span(at.branch, rule.index, start, AFTER, limit=1)
         if not first:
-            return found, None
+            return found, start, True
         prefix = user_prefix(str(fields_of(first[0])[0]))
         left = EXPIRED_MAX - len(found)
         found += _expired(engine, at.branch, record, rule, prefix, now_ms, left)
         if len(found) == EXPIRED_MAX:
             # This user may have more.
-            return found, prefix
+            return found, prefix, False
         start = following(prefix)
-    return found, start
+    return found, start, False
 
 
 _FIRST: Final = encode_field(Instant(0))[:1]

@@ -27,6 +27,7 @@ from headwater.errors import (
 from headwater.host.storage import Storage
 from headwater.machine import Executor, machine
 from headwater.runtime.attached_replica import Delivered
+from headwater.runtime.expiry import AGAIN_MS, Expiry, expiry_of
 from headwater.server.metrics import Histogram
 from headwater.server.server_limits import PAUSE_S
 from headwater.server.spaces.space_answers import ConnectionPort, SpaceAnswer, made
@@ -44,7 +45,7 @@ from headwater.sync.frames import (
     encode_frame,
 )
 from headwater.sync.watches import Watches
-from headwater.values.ids import BranchId, DocKey, LocalSeq, SessionId
+from headwater.values.ids import MAIN, BranchId, DocKey, LocalSeq, SessionId
 
 _T = TypeVar("_T")
 
@@ -108,6 +109,8 @@ class Channel:
         self.empty_since: float | None = loop.time()
         self.used_at = loop.time()
         self._is_shrunk = False
+        # None: no documents of this space expire.
+        self.expiry: Expiry | None = None
 
     # -- coming and going ----------------------------------------------------------------------------------
 
@@ -182,6 +185,20 @@ class Channel:
         # What the disk does not allow is told to the next client that uses the space.
         with suppress(HeadwaterError):
             self._use(Engine.shrink)
+
+    @property
+    def expired(self) -> int:
+        """How many documents have expired since the space was opened."""
+        return 0 if self.expiry is None else self.expiry.deleted
+
+    def expire(self) -> None:
+        """Delete expired documents, and return when no more are due now. Not in the loop."""
+        found = machine()
+        with suppress(HeadwaterError):
+            # A space that is closed meanwhile is looked at when it is open again.
+            self.expiry = expiry_of(self.storage, MAIN, found.steady_ms, found.now_ms)
+        while self.expiry is not None and not self.is_broken and self.expiry.step() <= AGAIN_MS:
+            found.sleep(AGAIN_MS / 1000)
 
     @property
     def watching(self) -> int:

@@ -36,6 +36,7 @@ from headwater.host.space_files import Location, locate, open_space
 from headwater.host.storage import Storage
 from headwater.host.system_clock import SystemClock
 from headwater.machine import machine
+from headwater.runtime.expiry import ROUND_MS
 from headwater.server.metrics import WorkCounts
 from headwater.server.server_limits import DRAIN_S, EMPTY_S, IDLE_S, SHRINKS_MAX, SPACES_MAX, SPARE_S
 from headwater.server.spaces.channel import Channel, SpaceTurns
@@ -106,6 +107,9 @@ class ServedSpaces:
         self.closing = False
         self._sweep: asyncio.TimerHandle | None = loop.call_later(min(EMPTY_S, IDLE_S) / 2, self._close_empty)
         self._round: asyncio.TimerHandle | None = None
+        # Spaces whose expired documents are being deleted.
+        self._expiring: set[Channel] = set()
+        self._expiry: asyncio.TimerHandle | None = loop.call_later(ROUND_MS / 1000, self._expire)
 
     # -- who may ---------------------------------------------------------------------------------------
 
@@ -305,6 +309,21 @@ class ServedSpaces:
         if not self.closing:
             self._sweep = self._loop.call_later(min(EMPTY_S, IDLE_S) / 2, self._close_empty)
 
+    def _expire(self) -> None:
+        """Have each open space delete its expired documents, in a thread."""
+        for channel in self.channels.values():
+            if channel not in self._expiring:
+                self._expiring.add(channel)
+                self._threads.submit(self._expire_in, channel)
+        if not self.closing:
+            self._expiry = self._loop.call_later(ROUND_MS / 1000, self._expire)
+
+    def _expire_in(self, channel: Channel) -> None:
+        try:
+            channel.expire()
+        finally:
+            self._expiring.discard(channel)
+
     def _is_left(self, channel: Channel) -> bool:
         return channel.empty_since is not None and self._loop.time() - channel.empty_since >= EMPTY_S
 
@@ -344,6 +363,8 @@ class ServedSpaces:
         self.closing = True
         if self._sweep is not None:
             self._sweep.cancel()
+        if self._expiry is not None:
+            self._expiry.cancel()
         if self._round is not None:
             self._round.cancel()
         if self._tasks:

@@ -1,0 +1,135 @@
+"""When expired documents are deleted: once a minute, by the process that has the file open.
+
+The storage deletes them between two groups of commits, so all users of a file share one schedule. It goes by the wall
+clock, which may be set: after a jump of more than a day forward nothing expires until the clock is back, or the program
+is started again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from headwater.errors import HeadwaterError
+from headwater.machine import machine
+from headwater.runtime.error_report import log
+from headwater.store.expiring import EXPIRY_STOPPED, ExpiryRound
+from headwater.values.ids import BranchId
+from headwater.values.text import count_text
+
+ROUND_MS: Final = 60_000
+"""The time between two rounds: documents are visible for about so long after their time."""
+
+AGAIN_MS: Final = 50
+"""The pause before the next step of a round: other commits and passes get their turn."""
+
+JUMP_MS: Final = 86_400_000
+"""The clock is wrong if it gains so much on the steady clock: no correction of a drift is so large."""
+
+
+class ExpiringStorage(Protocol):
+    """A storage in this process, as expiry uses it."""
+
+    along: dict[str, object]
+
+    @property
+    def name(self) -> str:
+        """The name of the space."""
+        ...
+
+    def has_expiry(self, branch: BranchId) -> bool:
+        """Whether documents of some collection expire."""
+        ...
+
+    def expire(self, at: ExpiryRound, now_ms: int) -> tuple[int, bool]:
+        """Take the next step of a round. Returns the number of deleted documents, and whether the round has ended."""
+        ...
+
+    def set_property(self, key: str, value: str) -> None:
+        """Set a property of the space. Durable when it returns."""
+
+
+class Expiry:
+    """The schedule of one branch of a storage."""
+
+    def __init__(
+        self, storage: ExpiringStorage, branch: BranchId, now: Callable[[], float], wall: Callable[[], float]
+    ) -> None:
+        self._storage = storage
+        self._branch = branch
+        self._now = now
+        self._wall = wall
+        self._lock = machine().lock()
+        self._ahead = wall() - now()
+        self._due_at = now()
+        self._round: ExpiryRound | None = None
+        self.deleted = 0
+        self.is_stopped = False
+
+    def step(self) -> float:
+        """Delete what is due, at most one commit. Returns the milliseconds until the next step."""
+        if not self._lock.acquire(blocking=False):
+            # Another thread is at it.
+            return AGAIN_MS
+        try:
+            left = self._due_at - self._now()
+            if left > 0:
+                return left
+            self._due_at = self._now() + self._stepped()
+            return max(self._due_at - self._now(), 0.0)
+        finally:
+            self._lock.release()
+
+    def _stepped(self) -> float:
+        try:
+            self._check_clock()
+            if self.is_stopped:
+                return ROUND_MS
+            if self._round is None:
+                self._round = ExpiryRound(self._branch)
+            count, is_over = self._storage.expire(self._round, int(self._wall()))
+        except HeadwaterError as error:
+            log.warning("space %r: expired documents are not deleted now: %s", self._storage.name, error)
+            self._round = None
+            return ROUND_MS
+        self.deleted += count
+        if not is_over:
+            return AGAIN_MS
+        self._round = None
+        return ROUND_MS
+
+    def _check_clock(self) -> None:
+        ahead = self._wall() - self._now()
+        if ahead - self._ahead > JUMP_MS:
+            if not self.is_stopped:
+                self.is_stopped = True
+                days = count_text(int((ahead - self._ahead) // JUMP_MS), "day")
+                log.error(
+                    "space %r: the clock of this machine has jumped %s forward; no documents expire until it is set "
+                    "back, or until this program is started again",
+                    self._storage.name,
+                    days,
+                )
+                self._storage.set_property(EXPIRY_STOPPED, days)
+            self._round = None
+            return
+        self._ahead = ahead
+        if self.is_stopped:
+            self.is_stopped = False
+            self._storage.set_property(EXPIRY_STOPPED, "")
+
+
+def expiry_of(
+    storage: ExpiringStorage, branch: BranchId, now: Callable[[], float], wall: Callable[[], float]
+) -> Expiry | None:
+    """The schedule that all users of a storage share; None if no documents expire on this branch."""
+    key = f"expiry:{branch}"
+    found = storage.along.get(key)
+    if found is None:
+        if not storage.has_expiry(branch):
+            return None
+        # A program that was stopped by a jump, and is started again, goes by the clock as it is.
+        storage.set_property(EXPIRY_STOPPED, "")
+        found = storage.along.setdefault(key, Expiry(storage, branch, now, wall))
+    assert isinstance(found, Expiry)
+    return found
