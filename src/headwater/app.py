@@ -46,6 +46,7 @@ from headwater.runtime.tracebacks import install
 from headwater.runtime.type_records import keep_types
 from headwater.scheduler.scheduler_limits import FAILED_MAX
 from headwater.store.backends.sqlite_file import Durability
+from headwater.values.duration import Duration
 from headwater.values.ids import MAIN
 from headwater.workflow.workflow_limits import KEEP_RUNS
 from headwater.workflow.workflow_spec import OnPoison
@@ -220,6 +221,7 @@ class App(AppNeeds, CollectionVerb):
         local: str | PathLike[str] | None = None,
         tls: SSLContext | None = None,
         resolve: Where | None = None,
+        retain: Mapping[str, Duration] | None = None,
         apart: bool = False,
     ) -> Space:
         """Open a space for this app, from plain code.
@@ -250,6 +252,9 @@ class App(AppNeeds, CollectionVerb):
                 offline.
             tls: A TLS context, for certificates that the system does not know.
             resolve: Where spaces that links name are looked for: a folder, or a function from an id to a file.
+            retain: How long receipts of handled events are kept: `{"receipts": "90d"}`. An event that is sent again
+                after that is handled again. Without it, those of ids that programs make themselves are kept for 30
+                days, and all others for ever.
             apart: Whether the opening is apart from other apps at the same space: without it, all apps that are open
                 there in this thread share their transactions.
 
@@ -292,6 +297,7 @@ class App(AppNeeds, CollectionVerb):
             local=local,
             tls=tls,
             resolve=resolve,
+            retain=retain,
             apart=apart,
         )
         return self.open_with(url, options)
@@ -369,6 +375,7 @@ class App(AppNeeds, CollectionVerb):
         local: str | PathLike[str] | None = None,
         tls: SSLContext | None = None,
         resolve: Where | None = None,
+        retain: Mapping[str, Duration] | None = None,
         apart: bool = False,
     ) -> AsyncOpening:
         """Open a space for this app, from code in an event loop.
@@ -393,6 +400,9 @@ class App(AppNeeds, CollectionVerb):
             local: A folder for undecided commits and documents.
             tls: A TLS context, for certificates that the system does not know.
             resolve: Where spaces that links name are looked for: a folder, or a function from an id to a file.
+            retain: How long receipts of handled events are kept: `{"receipts": "90d"}`. An event that is sent again
+                after that is handled again. Without it, those of ids that programs make themselves are kept for 30
+                days, and all others for ever.
             apart: Whether the opening is apart from other apps at the same space, as in `open`.
 
         Returns:
@@ -438,6 +448,7 @@ class App(AppNeeds, CollectionVerb):
             local=local,
             tls=tls,
             resolve=resolve,
+            retain=retain,
             apart=apart,
         )
         return self.aopen_with(url, options)
@@ -475,6 +486,7 @@ class App(AppNeeds, CollectionVerb):
         local: str | PathLike[str] | None = None,
         tls: SSLContext | None = None,
         resolve: Where | None = None,
+        retain: Mapping[str, Duration] | None = None,
     ) -> None:
         """Open a space and keep it open until Ctrl-C or SIGTERM ends the process.
 
@@ -496,6 +508,9 @@ class App(AppNeeds, CollectionVerb):
             local: A folder for undecided commits and documents.
             tls: A TLS context, for certificates that the system does not know.
             resolve: Where spaces that links name are looked for: a folder, or a function from an id to a file.
+            retain: How long receipts of handled events are kept: `{"receipts": "90d"}`. An event that is sent again
+                after that is handled again. Without it, those of ids that programs make themselves are kept for 30
+                days, and all others for ever.
 
         Raises:
             SpaceHeldError: HW202. Another process has this file open.
@@ -516,6 +531,7 @@ class App(AppNeeds, CollectionVerb):
             local=local,
             tls=tls,
             resolve=resolve,
+            retain=retain,
         )
         with lasting(), Stay() as stay, self.open_with(url, options, stay.wake) as opened:
             if self._workflows:

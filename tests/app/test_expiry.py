@@ -13,6 +13,7 @@ from headwater.errors import DeclarationError, UnavailableError, UsageError
 from headwater.runtime.expiry import AGAIN_MS, ROUND_MS, Expiry, expiry_of
 from headwater.runtime.options import Options
 from headwater.store.expiring import EXPIRED_MAX, EXPIRY_STOPPED, ExpiryRound
+from headwater.store.retention import Retention, RetentionRound
 from headwater.testing import probe
 from headwater.values.ids import MAIN, BranchId
 
@@ -94,7 +95,12 @@ def test_a_round_begins_once_a_minute_and_its_commits_have_pauses() -> None:
         storage = space._opening._lease.local
         calls: list[int] = []
         real = storage.expire
-        storage.expire = lambda at, now: (calls.append(int(clocks.steady)), real(at, now))[1]  # type: ignore[method-assign]
+
+        def counted(at: ExpiryRound, now_ms: int) -> tuple[int, bool]:
+            calls.append(int(clocks.steady))
+            return real(at, now_ms)
+
+        storage.expire = counted  # type: ignore[method-assign]
         expiry = expiry_of(storage, MAIN, lambda: clocks.steady, lambda: clocks.wall)
         assert expiry is not None
         with space.transaction():
@@ -223,6 +229,13 @@ def test_a_disk_that_fails_is_tried_again(caplog: pytest.LogCaptureFixture) -> N
         along: dict[str, object] = {}  # noqa: RUF012  # of one test
         name = "site"
         is_full = True
+
+        def needs_retention(self, branch: BranchId, kept: Retention, now_ms: int) -> bool:
+            assert (branch, kept, now_ms) == (MAIN, Retention(), int(clocks.wall))
+            return False
+
+        def retain(self, at: RetentionRound, kept: Retention, now_ms: int) -> tuple[int, bool]:
+            raise AssertionError((at, kept, now_ms))
 
         def has_expiry(self, branch: BranchId) -> bool:
             return branch == MAIN

@@ -122,6 +122,7 @@ PURE: Final[dict[str, str]] = {
             "store/log_rebuild.py",
             "store/portable.py",
             "store/resumption.py",
+            "store/retention.py",
             "store/space_identity.py",
             "store/verification.py",
             "values/author_text.py",

@@ -53,6 +53,13 @@ LISTEN: Final = "127.0.0.1:8400"
     help="Serve at most so many open spaces at the same time.",
 )
 @click.option(
+    "--retain",
+    "kept",
+    multiple=True,
+    metavar="WHAT=TIME",
+    help="Keep receipts of handled events for so long: receipts=90d. An event that is sent again later is handled again.",
+)
+@click.option(
     "--log",
     type=click.Choice(["text", "json", "off"]),
     default="text",

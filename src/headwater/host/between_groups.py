@@ -16,6 +16,7 @@ from headwater.store.commit import CommitOutcome
 from headwater.store.declaring import declare
 from headwater.store.engine import Engine
 from headwater.store.expiring import ExpiryRound, expire, has_expiry
+from headwater.store.retention import Retention, RetentionRound, has_old_receipts, is_retention_due, retain
 from headwater.values.ids import MAIN, BranchId, DocKey, Seq
 from headwater.values.seams import Clock
 
@@ -61,6 +62,16 @@ class BetweenGroups(WithoutServer):
     def expire(self, at: ExpiryRound, now_ms: int) -> tuple[int, bool]:
         """Take the next step of a round of expiry. Returns the number of documents, and whether the round has ended."""
         return self.commit(lambda engine: expire(engine, at, now_ms))
+
+    def needs_retention(self, branch: BranchId, kept: Retention, now_ms: int) -> bool:
+        """Whether receipts may be old enough to go, and were not looked at for a day."""
+        return self.call(
+            lambda engine: is_retention_due(engine, branch, kept, now_ms) and has_old_receipts(engine, kept, now_ms)
+        )
+
+    def retain(self, at: RetentionRound, kept: Retention, now_ms: int) -> tuple[int, bool]:
+        """Take the next step of a round of retention. Returns the number of receipts, and whether the round has ended."""
+        return self.commit(lambda engine: retain(engine, at, kept, now_ms))
 
     def set_property(self, key: str, value: str) -> None:
         """Set a property of the space, unless it is so. Durable when it returns."""

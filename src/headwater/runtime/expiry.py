@@ -14,6 +14,7 @@ from headwater.errors import HeadwaterError
 from headwater.machine import machine
 from headwater.runtime.error_report import log
 from headwater.store.expiring import EXPIRY_STOPPED, ExpiryRound
+from headwater.store.retention import Retention, RetentionRound
 from headwater.values.ids import BranchId
 from headwater.values.text import count_text
 
@@ -25,6 +26,10 @@ AGAIN_MS: Final = 50
 
 JUMP_MS: Final = 86_400_000
 """The clock is wrong if it gains so much on the steady clock: no correction of a drift is so large."""
+
+
+DEFAULT: Final = Retention()
+"""How long receipts are kept without another word."""
 
 
 class ExpiringStorage(Protocol):
@@ -45,6 +50,14 @@ class ExpiringStorage(Protocol):
         """Take the next step of a round. Returns the number of deleted documents, and whether the round has ended."""
         ...
 
+    def needs_retention(self, branch: BranchId, kept: Retention, now_ms: int) -> bool:
+        """Whether receipts may be old enough to go, and were not looked at for a day."""
+        ...
+
+    def retain(self, at: RetentionRound, kept: Retention, now_ms: int) -> tuple[int, bool]:
+        """Take the next step of a round of retention. Returns the number of receipts, and whether the round has ended."""
+        ...
+
     def set_property(self, key: str, value: str) -> None:
         """Set a property of the space. Durable when it returns."""
 
@@ -53,9 +66,15 @@ class Expiry:
     """The schedule of one branch of a storage."""
 
     def __init__(
-        self, storage: ExpiringStorage, branch: BranchId, now: Callable[[], float], wall: Callable[[], float]
+        self,
+        storage: ExpiringStorage,
+        branch: BranchId,
+        now: Callable[[], float],
+        wall: Callable[[], float],
+        kept: Retention = DEFAULT,
     ) -> None:
         self._storage = storage
+        self._kept = kept
         self._branch = branch
         self._now = now
         self._wall = wall
@@ -63,6 +82,7 @@ class Expiry:
         self._ahead = wall() - now()
         self._due_at = now()
         self._round: ExpiryRound | None = None
+        self._retaining: RetentionRound | None = None
         self.deleted = 0
         self.is_stopped = False
 
@@ -85,18 +105,30 @@ class Expiry:
             self._check_clock()
             if self.is_stopped:
                 return ROUND_MS
-            if self._round is None:
-                self._round = ExpiryRound(self._branch)
-            count, is_over = self._storage.expire(self._round, int(self._wall()))
+            return AGAIN_MS if self._goes_on(int(self._wall())) else ROUND_MS
         except HeadwaterError as error:
             log.warning("space %r: expired documents are not deleted now: %s", self._storage.name, error)
-            self._round = None
+            self._round = self._retaining = None
             return ROUND_MS
+
+    def _goes_on(self, now_ms: int) -> bool:
+        """Take a step. Returns whether the round has more: documents first, then receipts."""
+        storage = self._storage
+        if self._retaining is not None:
+            _, is_over = storage.retain(self._retaining, self._kept, now_ms)
+            if is_over:
+                self._retaining = None
+            return not is_over
+        if self._round is None:
+            self._round = ExpiryRound(self._branch)
+        count, is_over = storage.expire(self._round, now_ms)
         self.deleted += count
         if not is_over:
-            return AGAIN_MS
+            return True
         self._round = None
-        return ROUND_MS
+        if storage.needs_retention(self._branch, self._kept, now_ms):
+            self._retaining = RetentionRound(self._branch)
+        return self._retaining is not None
 
     def _check_clock(self) -> None:
         ahead = self._wall() - self._now()
@@ -111,7 +143,7 @@ class Expiry:
                     days,
                 )
                 self._storage.set_property(EXPIRY_STOPPED, days)
-            self._round = None
+            self._round = self._retaining = None
             return
         self._ahead = ahead
         if self.is_stopped:
@@ -119,17 +151,25 @@ class Expiry:
             self._storage.set_property(EXPIRY_STOPPED, "")
 
 
-def expiry_of(
-    storage: ExpiringStorage, branch: BranchId, now: Callable[[], float], wall: Callable[[], float]
+def expiry_of(  # noqa: PLR0917  # what the schedule goes by
+    storage: ExpiringStorage,
+    branch: BranchId,
+    now: Callable[[], float],
+    wall: Callable[[], float],
+    kept: Retention | None = None,
 ) -> Expiry | None:
-    """The schedule that all users of a storage share; None if no documents expire on this branch."""
+    """The schedule that all users of a storage share; None if nothing expires on this branch.
+
+    Receipts count if `kept` is given, or if there are old ones. The first user decides how long they are kept.
+    """
     key = f"expiry:{branch}"
     found = storage.along.get(key)
     if found is None:
-        if not storage.has_expiry(branch):
+        is_needed = kept is not None or storage.has_expiry(branch)
+        if not is_needed and not storage.needs_retention(branch, DEFAULT, int(wall())):
             return None
         # A program that was stopped by a jump, and is started again, goes by the clock as it is.
         storage.set_property(EXPIRY_STOPPED, "")
-        found = storage.along.setdefault(key, Expiry(storage, branch, now, wall))
+        found = storage.along.setdefault(key, Expiry(storage, branch, now, wall, kept or DEFAULT))
     assert isinstance(found, Expiry)
     return found

@@ -126,6 +126,7 @@ class Opening(
         self.keeps_types: bool = options.local is None if runtime.at_server else lease.path is not None
         self.forces: bool = options.force  # deploy workflows although waiting events would be skipped
         self._expiry: Expiry | None = None
+        self._kept = options.kept
         self._workflows: WorkflowHost | None = None
         self._flows: Hub | None = None
         self.can_await: bool = runtime.can_await
@@ -315,10 +316,10 @@ class Opening(
     # -- expiry --------------------------------------------------------------------------------------------
 
     def begin_expiry(self) -> None:
-        """Delete expired documents from now on, if some collection of the file has any. Idempotent."""
+        """Delete expired documents and old receipts from now on, if the file has any. Idempotent."""
         if self._expiry is not None or self.connection.state != "local":
             return
-        self._expiry = expiry_of(self._lease.local, self.branch, self.now, self.timers.wall)
+        self._expiry = expiry_of(self._lease.local, self.branch, self.now, self.timers.wall, self._kept)
         if self._expiry is not None:
             with self.lock:
                 self.gained_parts()

@@ -13,6 +13,7 @@ from headwater.runtime.run_cache import EnginePort, RunCache
 from headwater.store.collection_record import CollectionRecord
 from headwater.store.commit import TableTransaction
 from headwater.store.expiring import ExpiryRound
+from headwater.store.retention import Retention, RetentionRound
 from headwater.store.space_identity import SpaceIdentity
 from headwater.values.ids import BranchId, DocKey
 
@@ -94,6 +95,14 @@ class LocalStorage(StoragePort, EnginePort, Protocol):
 
     def expire(self, at: ExpiryRound, now_ms: int) -> tuple[int, bool]:
         """Take the next step of a round of expiry. Returns the number of documents, and whether the round has ended."""
+        ...
+
+    def needs_retention(self, branch: BranchId, kept: Retention, now_ms: int) -> bool:
+        """Whether receipts may be old enough to go, and were not looked at for a day."""
+        ...
+
+    def retain(self, at: RetentionRound, kept: Retention, now_ms: int) -> tuple[int, bool]:
+        """Take the next step of a round of retention. Returns the number of receipts, and whether the round has ended."""
         ...
 
     def set_property(self, key: str, value: str) -> None:

@@ -34,6 +34,7 @@ from headwater.server.spaces.space_answers import ConnectionPort, SpaceAnswer, m
 from headwater.store import resumption
 from headwater.store.commit import Commit, CommitOutcome, Committed, NewObservation, Submission
 from headwater.store.engine import Engine
+from headwater.store.retention import Retention
 from headwater.sync.frames import (
     AskChanged,
     AskObservations,
@@ -191,12 +192,12 @@ class Channel:
         """How many documents have expired since the space was opened."""
         return 0 if self.expiry is None else self.expiry.deleted
 
-    def expire(self) -> None:
-        """Delete expired documents, and return when no more are due now. Not in the loop."""
+    def expire(self, kept: Retention | None = None) -> None:
+        """Delete expired documents and old receipts, and return when no more are due now. Not in the loop."""
         found = machine()
         with suppress(HeadwaterError):
             # A space that is closed meanwhile is looked at when it is open again.
-            self.expiry = expiry_of(self.storage, MAIN, found.steady_ms, found.now_ms)
+            self.expiry = expiry_of(self.storage, MAIN, found.steady_ms, found.now_ms, kept)
         while self.expiry is not None and not self.is_broken and self.expiry.step() <= AGAIN_MS:
             found.sleep(AGAIN_MS / 1000)
 

@@ -41,6 +41,7 @@ from headwater.server.metrics import WorkCounts
 from headwater.server.server_limits import DRAIN_S, EMPTY_S, IDLE_S, SHRINKS_MAX, SPACES_MAX, SPARE_S
 from headwater.server.spaces.channel import Channel, SpaceTurns
 from headwater.server.spaces.client_connection import UNKNOWN, ClientConnection, rights_unknown
+from headwater.store.retention import Retention
 from headwater.sync.frame_limits import FRAME_BYTES_MAX, PENDING_MAX, WATCHES_MAX
 from headwater.sync.frames import Open
 from headwater.sync.server_session import Close
@@ -82,6 +83,7 @@ class ServedSpaces:
         audience: str,
         create: bool = True,
         spaces_max: int = SPACES_MAX,
+        kept: Retention | None = None,
     ) -> None:
         self.folder = folder
         self.access = access
@@ -97,6 +99,7 @@ class ServedSpaces:
         self._loop = loop
         self._create = create
         self._spaces_max = spaces_max
+        self._kept = kept
         self._identity = _identity(folder)
         self._threads = machine().pool(THREADS, "headwater-serve")
         self._deciders = DecidingThreads(DECIDERS, "headwater-decide")
@@ -320,7 +323,7 @@ class ServedSpaces:
 
     def _expire_in(self, channel: Channel) -> None:
         try:
-            channel.expire()
+            channel.expire(self._kept)
         finally:
             self._expiring.discard(channel)
 

@@ -1,0 +1,140 @@
+"""How long receipts and sessions are kept, and deleting receipts that are older.
+
+A receipt is as old as its newest commit. Receipts of ids that the program has made itself, and of acknowledged events of
+other spaces, go after 30 days: their events are never sent again. All others are kept unless a time is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from headwater.store.commit import Commit, CommitOutcome, DeleteDoc, Submission
+from headwater.store.document import read_entry
+from headwater.store.engine import Engine
+from headwater.store.expiring import EXPIRY_SESSION
+from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, LocalSeq, Seq
+from headwater.values.tree import Maybe, Value, get, is_array, is_map
+
+DAY_MS: Final = 86_400_000
+OWN_RECEIPTS_MS: Final = 30 * DAY_MS
+"""How long receipts of a program's own ids are kept without another word."""
+
+RETAINED: Final = "retained"
+"""The property with what the last round of retention has gone by, and when it ended."""
+
+RECEIPTS: Final = "space/receipt:"
+CURSORS: Final = "space/events:from:"
+
+_PAGE: Final = 500
+
+
+class Retention(msgspec.Struct, frozen=True):
+    """What is kept for how long, in milliseconds. None: receipts as without another word; sessions for ever."""
+
+    receipts_ms: int | None = None
+    sessions_ms: int | None = None
+
+
+@dataclass(slots=True)
+class RetentionRound:
+    """One round over all receipts of a branch, in steps."""
+
+    branch: BranchId = MAIN
+    # The newest commit that is old enough; None: not looked for yet.
+    through: Seq | None = None
+    after: DocKey = DocKey("")
+
+
+def is_retention_due(engine: Engine, branch: BranchId, kept: Retention, now_ms: int) -> bool:
+    """Whether a day has passed since the last round that went by the same times."""
+    words = (engine.backend.meta(f"{RETAINED}:{branch}") or "").split()
+    return len(words) != 2 or words[0] != _mode(kept) or not 0 <= now_ms - int(words[1]) < DAY_MS
+
+
+def has_old_receipts(engine: Engine, kept: Retention, now_ms: int) -> bool:
+    """Whether a commit is old enough for its receipts to go: without one, nothing needs to be looked for."""
+    return _newest_until(engine, now_ms - _receipts_ms(kept)) != NEVER
+
+
+def retain(
+    engine: Engine, at: RetentionRound, kept: Retention, now_ms: int
+) -> tuple[tuple[int, bool], CommitOutcome | None]:
+    """Take the next step of a round: look at one page of receipts, and delete those that are too old, in one commit.
+
+    Returns their number and whether the round has ended, and the outcome for attached replicas.
+    """
+    if at.through is None:
+        at.through = _newest_until(engine, now_ms - _receipts_ms(kept))
+        if at.through:
+            engine.fold()
+    page = engine.backend.heads(at.branch, RECEIPTS, at.after, _PAGE) if at.through else []
+    found = [
+        head.doc
+        for head in page
+        if head.live
+        and head.seq <= at.through
+        and _may_go(engine, at, kept, engine.states.get(at.branch, head.doc).value)
+    ]
+    outcome = None
+    if found:
+        operations = tuple(map(DeleteDoc, found))
+        commit = Commit(EXPIRY_SESSION, LocalSeq(engine.head + 1), operations, branch=at.branch)
+        [outcome] = engine.admit([Submission(commit)])
+    if page:
+        at.after = page[-1].doc
+        engine.states.evict()
+        return (len(found), False), outcome
+    engine.backend.set_meta(f"{RETAINED}:{at.branch}", f"{_mode(kept)} {now_ms}")
+    return (0, True), outcome
+
+
+def _mode(kept: Retention) -> str:
+    return "own" if kept.receipts_ms is None else str(kept.receipts_ms)
+
+
+def _receipts_ms(kept: Retention) -> int:
+    return OWN_RECEIPTS_MS if kept.receipts_ms is None else kept.receipts_ms
+
+
+def _newest_until(engine: Engine, at_ms: int) -> Seq:
+    """The newest commit that is not later than this time; NEVER if the log has none, or begins later."""
+    low, high = engine.documents.horizon.seq, engine.head
+    first = low
+    while low < high:
+        middle = Seq((low + high + 1) // 2)
+        row = engine.backend.row(middle)
+        if row is None or read_entry(row).at > at_ms:
+            high = Seq(middle - 1)
+        else:
+            low = middle
+    return low if low > first else NEVER
+
+
+def _may_go(engine: Engine, at: RetentionRound, kept: Retention, receipt: Maybe) -> bool:
+    """Whether an old receipt may be deleted."""
+    if not is_map(receipt) or "stream" not in receipt:
+        # A document of an author's class.
+        return False
+    if kept.receipts_ms is None and "payload" in receipt:
+        return False
+    sender = receipt.get("sender")
+    return sender is None or _is_acknowledged(engine, at, sender)
+
+
+def _is_acknowledged(engine: Engine, at: RetentionRound, sender: Maybe) -> bool:
+    """Whether the sender of an event has long said that it will not deliver it again."""
+    assert at.through is not None
+    space, lineage, order = get(sender, (0,)), get(sender, (1,)), get(sender, (2,))
+    if not isinstance(space, str) or not isinstance(lineage, str):
+        return False
+    cursor = engine.documents.at(at.branch, DocKey(f"{CURSORS}{space}"), at.through).value
+    acknowledged = get(cursor, (lineage, "acknowledged"))
+    return is_array(acknowledged) and is_array(order) and _numbers(order) <= _numbers(acknowledged)
+
+
+def _numbers(values: Iterable[Value]) -> list[int]:
+    return [each for each in values if isinstance(each, int)]
