@@ -252,9 +252,9 @@ class App(AppNeeds, CollectionVerb):
                 offline.
             tls: A TLS context, for certificates that the system does not know.
             resolve: Where spaces that links name are looked for: a folder, or a function from an id to a file.
-            retain: How long receipts of handled events are kept: `{"receipts": "90d"}`. An event that is sent again
-                after that is handled again. Without it, those of ids that programs make themselves are kept for 30
-                days, and all others for ever.
+            retain: How long receipts of handled events, and what sessions have committed, are kept:
+                `{"receipts": "90d", "sessions": "90d"}`. Without it, receipts of ids that programs make themselves are
+                kept for 30 days, and all others for ever.
             apart: Whether the opening is apart from other apps at the same space: without it, all apps that are open
                 there in this thread share their transactions.
 
@@ -400,9 +400,9 @@ class App(AppNeeds, CollectionVerb):
             local: A folder for undecided commits and documents.
             tls: A TLS context, for certificates that the system does not know.
             resolve: Where spaces that links name are looked for: a folder, or a function from an id to a file.
-            retain: How long receipts of handled events are kept: `{"receipts": "90d"}`. An event that is sent again
-                after that is handled again. Without it, those of ids that programs make themselves are kept for 30
-                days, and all others for ever.
+            retain: How long receipts of handled events, and what sessions have committed, are kept:
+                `{"receipts": "90d", "sessions": "90d"}`. Without it, receipts of ids that programs make themselves are
+                kept for 30 days, and all others for ever.
             apart: Whether the opening is apart from other apps at the same space, as in `open`.
 
         Returns:
@@ -508,9 +508,9 @@ class App(AppNeeds, CollectionVerb):
             local: A folder for undecided commits and documents.
             tls: A TLS context, for certificates that the system does not know.
             resolve: Where spaces that links name are looked for: a folder, or a function from an id to a file.
-            retain: How long receipts of handled events are kept: `{"receipts": "90d"}`. An event that is sent again
-                after that is handled again. Without it, those of ids that programs make themselves are kept for 30
-                days, and all others for ever.
+            retain: How long receipts of handled events, and what sessions have committed, are kept:
+                `{"receipts": "90d", "sessions": "90d"}`. Without it, receipts of ids that programs make themselves are
+                kept for 30 days, and all others for ever.
 
         Raises:
             SpaceHeldError: HW202. Another process has this file open.

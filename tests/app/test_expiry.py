@@ -237,6 +237,9 @@ def test_a_disk_that_fails_is_tried_again(caplog: pytest.LogCaptureFixture) -> N
         def retain(self, at: RetentionRound, kept: Retention, now_ms: int) -> tuple[int, bool]:
             raise AssertionError((at, kept, now_ms))
 
+        def drop_sessions(self, kept: Retention, now_ms: int) -> int:
+            raise AssertionError((kept, now_ms))
+
         def has_expiry(self, branch: BranchId) -> bool:
             return branch == MAIN
 

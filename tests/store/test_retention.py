@@ -1,13 +1,22 @@
-"""Which receipts are old enough to be deleted, and which are kept: those of other spaces until they acknowledge them."""
+"""Which receipts are old enough to be deleted, and which are kept; sessions of which only the last number is kept."""
 
 from __future__ import annotations
 
 import pytest
 
+from headwater.store.commit import Committed, Refused
 from headwater.store.compaction import compact
-from headwater.store.retention import DAY_MS, Retention, RetentionRound, has_old_receipts, is_retention_due, retain
+from headwater.store.retention import (
+    DAY_MS,
+    Retention,
+    RetentionRound,
+    drop_sessions,
+    has_old_commits,
+    is_retention_due,
+    retain,
+)
 from headwater.store.verification import verify
-from headwater.values.ids import MAIN, Seq
+from headwater.values.ids import MAIN, LocalSeq, Seq, SessionId
 from tests.support.naive import NOTHING
 from tests.support.spaces import Space, Writer, put
 
@@ -79,7 +88,7 @@ def test_the_age_counts_from_the_commit_also_below_the_horizon(space: Space, ann
     ann.accept(put("receipt:b", {"stream": "a.b", "result": 1}))
     compact(space.engine, Seq(2))
     # When the log begins later than the age, nothing is known of what is older.
-    assert not has_old_receipts(space.engine, Retention(), space.clock.now_ms())
+    assert not has_old_commits(space.engine, Retention(), space.clock.now_ms())
     space.clock.advance(30 * DAY_MS)
     ann.accept(put("receipt:c", {"stream": "a.b", "result": 1}))
     assert run(space) == []
@@ -112,3 +121,74 @@ def test_a_round_is_due_once_a_day_and_when_the_times_change(space: Space, ann: 
     run(space)
     space.clock.advance(-2 * DAY_MS)
     assert is_due(plain), "the clock was set back"
+
+
+# --- sessions -------------------------------------------------------------------------------------------------
+
+
+def dropped(space: Space, *live: str, days: int = 30) -> int:
+    kept = Retention(sessions_ms=days * DAY_MS)
+    return drop_sessions(space.engine, kept, [SessionId(each) for each in live], space.clock.now_ms())
+
+
+def test_a_dropped_session_keeps_its_last_number_and_decides_nothing_anew(space: Space, ann: Writer) -> None:
+    first, last = ann.build(put("a", 1)), ann.build(put("a", 3))
+    assert isinstance(ann.send(first), Committed)
+    space.writer("bob").accept(put("a", 2))
+    verdict = ann.send(last)
+    assert isinstance(ann.send(ann.build(put("b", 1), number=9)), Committed)
+    space.clock.advance(40 * DAY_MS)
+    carl = space.writer("carl")
+    carl.accept(put("x", 1))
+    assert dropped(space) == 1
+    for _ in range(2):
+        again = ann.send(first)
+        assert isinstance(again, Refused)
+        assert again.code == "HW404"
+        assert isinstance(ann.send(last), Refused)
+        assert isinstance(ann.send(ann.build(put("c", 1), number=5)), Refused), "it was rejected, or never came"
+        assert isinstance(ann.send(ann.build(put("b", 1), number=9)), Committed), "the newest commit is known"
+        assert space.engine.is_dropped(SessionId("ann"))
+        assert not space.engine.is_dropped(SessionId("carl"))
+        assert space.engine.last_of(SessionId("ann")) == 9
+        assert space.value("a") == 3
+        assert verify(space.engine).findings == []
+        space.reopen()
+    assert isinstance(verdict, Committed)
+    assert dropped(space) == 0
+
+
+def test_sessions_in_use_and_young_ones_stay(space: Space, ann: Writer) -> None:
+    bob = space.writer("bob")
+    for writer in (ann, bob):
+        writer.accept(put(writer.session, 1))
+        writer.accept(put(writer.session, 2))
+    space.clock.advance(29 * DAY_MS)
+    assert dropped(space, days=30) == 0
+    space.clock.advance(2 * DAY_MS)
+    assert dropped(space, "ann") == 1
+    assert space.engine.backend.replayed(ann.session, LocalSeq(1)) is not None
+    assert space.engine.backend.replayed(bob.session, LocalSeq(1)) is None
+
+
+def test_a_dropped_session_that_goes_on_is_known_again_from_there(space: Space, ann: Writer) -> None:
+    ann.accept(put("a", 1))
+    ann.accept(put("a", 2))
+    space.clock.advance(31 * DAY_MS)
+    assert dropped(space) == 1
+    ann.accept(put("a", 3))
+    assert not space.engine.is_dropped(ann.session)
+    space.engine.fold()
+    space.reopen()
+    assert verify(space.engine).findings == []
+    assert isinstance(ann.send(ann.build(put("a", 2), number=2)), Committed)
+    assert isinstance(ann.send(ann.build(put("a", 3), number=3)), Committed)
+    assert space.value("a") == 3
+
+
+def test_without_a_time_sessions_stay(space: Space, ann: Writer) -> None:
+    ann.accept(put("a", 1))
+    ann.accept(put("a", 2))
+    space.clock.advance(4000 * DAY_MS)
+    assert drop_sessions(space.engine, Retention(), [], space.clock.now_ms()) == 0
+    assert not space.engine.is_dropped(ann.session)

@@ -57,7 +57,7 @@ LISTEN: Final = "127.0.0.1:8400"
     "kept",
     multiple=True,
     metavar="WHAT=TIME",
-    help="Keep receipts of handled events for so long: receipts=90d. An event that is sent again later is handled again.",
+    help="Keep receipts of handled events, or sessions of clients, for so long: receipts=90d. Repeatable.",
 )
 @click.option(
     "--log",

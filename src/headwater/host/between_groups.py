@@ -16,8 +16,15 @@ from headwater.store.commit import CommitOutcome
 from headwater.store.declaring import declare
 from headwater.store.engine import Engine
 from headwater.store.expiring import ExpiryRound, expire, has_expiry
-from headwater.store.retention import Retention, RetentionRound, has_old_receipts, is_retention_due, retain
-from headwater.values.ids import MAIN, BranchId, DocKey, Seq
+from headwater.store.retention import (
+    Retention,
+    RetentionRound,
+    drop_sessions,
+    has_old_commits,
+    is_retention_due,
+    retain,
+)
+from headwater.values.ids import MAIN, BranchId, DocKey, Seq, SessionId
 from headwater.values.seams import Clock
 
 _T = TypeVar("_T")
@@ -66,12 +73,20 @@ class BetweenGroups(WithoutServer):
     def needs_retention(self, branch: BranchId, kept: Retention, now_ms: int) -> bool:
         """Whether receipts may be old enough to go, and were not looked at for a day."""
         return self.call(
-            lambda engine: is_retention_due(engine, branch, kept, now_ms) and has_old_receipts(engine, kept, now_ms)
+            lambda engine: is_retention_due(engine, branch, kept, now_ms) and has_old_commits(engine, kept, now_ms)
         )
 
     def retain(self, at: RetentionRound, kept: Retention, now_ms: int) -> tuple[int, bool]:
-        """Take the next step of a round of retention. Returns the number of receipts, and whether the round has ended."""
+        """Take the next step of a round of retention. Returns the number of receipts, and whether it has ended."""
         return self.commit(lambda engine: retain(engine, at, kept, now_ms))
+
+    def drop_sessions(self, kept: Retention, now_ms: int) -> int:
+        """Forget sessions that are too old, besides those that are in use. Returns their number."""
+        return self.call(lambda engine: drop_sessions(engine, kept, self.live_sessions(), now_ms))
+
+    @abstractmethod
+    def live_sessions(self) -> Collection[SessionId]:
+        """The sessions that are in use. The lock is held."""
 
     def set_property(self, key: str, value: str) -> None:
         """Set a property of the space, unless it is so. Durable when it returns."""

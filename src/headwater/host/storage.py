@@ -125,12 +125,13 @@ class Storage(BetweenGroups):
     def attach(self, *, branch: str = MAIN, wake: Callable[[], None] | None = None) -> AttachedReplica:
         """A new replica. `wake` is called by the writing thread when there is something to `refresh`."""
         on = BranchId(branch)
-        port = ReplicaPort(self, on, wake)
+        session = SessionId(self._entropy.token())
+        port = ReplicaPort(self, on, wake, session)
         with self._lock:
             self._check_open()
             self._engine.documents.branch(on)
             self._ports.append(port)
-            return AttachedReplica(self, port, SessionId(self._entropy.token()), on, self._engine.head)
+            return AttachedReplica(self, port, session, on, self._engine.head)
 
     def detach(self, port: ReplicaPort) -> None:
         """Deliver nothing more there."""
@@ -142,6 +143,10 @@ class Storage(BetweenGroups):
             self._check_open()
             self._ports.append(receiver)
             return self._engine.head
+
+    def live_sessions(self) -> set[SessionId]:
+        """The sessions that are in use. The lock is held."""
+        return {session for receiver in self._ports for session in receiver.sessions}
 
     def leave(self, receiver: OutcomeReceiver) -> None:
         """Deliver nothing more there."""

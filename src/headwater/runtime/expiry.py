@@ -55,7 +55,11 @@ class ExpiringStorage(Protocol):
         ...
 
     def retain(self, at: RetentionRound, kept: Retention, now_ms: int) -> tuple[int, bool]:
-        """Take the next step of a round of retention. Returns the number of receipts, and whether the round has ended."""
+        """Take the next step of a round of retention. Returns the number of receipts, and whether it has ended."""
+        ...
+
+    def drop_sessions(self, kept: Retention, now_ms: int) -> int:
+        """Forget sessions that are too old, besides those that are in use. Returns their number."""
         ...
 
     def set_property(self, key: str, value: str) -> None:
@@ -118,6 +122,7 @@ class Expiry:
             _, is_over = storage.retain(self._retaining, self._kept, now_ms)
             if is_over:
                 self._retaining = None
+                storage.drop_sessions(self._kept, now_ms)
             return not is_over
         if self._round is None:
             self._round = ExpiryRound(self._branch)
@@ -151,7 +156,7 @@ class Expiry:
             self._storage.set_property(EXPIRY_STOPPED, "")
 
 
-def expiry_of(  # noqa: PLR0917  # what the schedule goes by
+def expiry_of(
     storage: ExpiringStorage,
     branch: BranchId,
     now: Callable[[], float],

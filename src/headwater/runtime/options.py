@@ -134,10 +134,12 @@ def retention_of(given: Mapping[str, Duration] | None, what: str) -> Retention |
     if given is None:
         return None
     found: object = given
-    if not isinstance(found, Mapping) or found.keys() - {"receipts"}:
-        raise UsageError(f'{what}={given!r}: times for receipts are expected, such as {{"receipts": "30d"}}')
+    if not isinstance(found, Mapping) or found.keys() - {"receipts", "sessions"}:
+        raise UsageError(
+            f'{what}={given!r}: times for receipts and sessions are expected, such as {{"receipts": "30d"}}'
+        )
     times = {name: int(to_ms(each, f"{what}: {name}")) for name, each in given.items()}
-    return Retention(receipts_ms=times.get("receipts"))
+    return Retention(receipts_ms=times.get("receipts"), sessions_ms=times.get("sessions"))
 
 
 def _checked_token(given: object) -> str | None:

@@ -102,7 +102,11 @@ class LocalStorage(StoragePort, EnginePort, Protocol):
         ...
 
     def retain(self, at: RetentionRound, kept: Retention, now_ms: int) -> tuple[int, bool]:
-        """Take the next step of a round of retention. Returns the number of receipts, and whether the round has ended."""
+        """Take the next step of a round of retention. Returns the number of receipts, and whether it has ended."""
+        ...
+
+    def drop_sessions(self, kept: Retention, now_ms: int) -> int:
+        """Forget sessions that are too old, besides those that are in use. Returns their number."""
         ...
 
     def set_property(self, key: str, value: str) -> None:

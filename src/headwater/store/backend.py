@@ -7,7 +7,7 @@ a horizon the log was dropped on purpose and snapshots replace it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -15,6 +15,9 @@ import msgspec
 
 from headwater.store.commit import Tables
 from headwater.values.ids import BranchId, DocKey, LocalSeq, Millis, Seq, SessionId
+
+SESSIONS_DROPPED: Final = "sessions_dropped"
+"""The property with the sequence number up to which sessions were forgotten."""
 
 PURGED: Final = "purged"
 """The property with the horizon at which documents were last deleted with their heads."""
@@ -280,6 +283,13 @@ class Backend(Protocol):
 
     def last_local(self, session: SessionId) -> LocalSeq:
         """The newest accepted commit of a session; 0 if there is none."""
+
+    def drop_sessions(self, through: Seq, live: Collection[SessionId]) -> int:
+        """Forget all commits but the newest of sessions whose newest is not later, besides `live`.
+
+        Returns the number of sessions. The property `sessions_dropped` has the sequence number then.
+        """
+        ...
 
     def shrink(self) -> None:
         """Release memory that is not needed until the next access."""

@@ -22,6 +22,7 @@ from headwater.errors import (
     LimitError,
     LocalProtocolError,
     NotFoundError,
+    SessionLostError,
     StoreError,
     UnavailableError,
 )
@@ -160,6 +161,10 @@ class Engine:
         self.states.clear()
         self.documents.forget_decoded()
         self.backend.shrink()
+
+    def is_dropped(self, session: SessionId) -> bool:
+        """Whether a session is older than sessions are kept: only its newest commit is known."""
+        return self._sessions.is_dropped(self._sessions.get(session))
 
     def last_of(self, session: SessionId) -> LocalSeq:
         """The newest decided commit of a session."""
@@ -312,6 +317,11 @@ class Engine:
         seq = self._sessions.seq_of(session, commit.local_seq)
         if seq is None:
             stored = session.rejected.get(commit.local_seq)
+            if stored is None and self._sessions.is_dropped(session):
+                reason = (
+                    f"commit {commit.local_seq} of its session is older than sessions are kept; open the space again"
+                )
+                return Refused(reason, code=SessionLostError.code)
             if stored is None and commit.seen is not None and self._objection(commit, session) is None:
                 # It may have been elided, which the log does not record: elide it again if it still can be.
                 applied = self._apply(commit)

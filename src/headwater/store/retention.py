@@ -1,12 +1,13 @@
 """How long receipts and sessions are kept, and deleting receipts that are older.
 
-A receipt is as old as its newest commit. Receipts of ids that the program has made itself, and of acknowledged events of
-other spaces, go after 30 days: their events are never sent again. All others are kept unless a time is given.
+A receipt is as old as its newest commit. Receipts of ids that the program has made itself, and of acknowledged events
+of other spaces, go after 30 days: their events are never sent again. All others are kept unless a time is given. So are
+sessions: of one that is dropped, only the newest commit is known, and no commit of it is decided anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,7 +17,7 @@ from headwater.store.commit import Commit, CommitOutcome, DeleteDoc, Submission
 from headwater.store.document import read_entry
 from headwater.store.engine import Engine
 from headwater.store.expiring import EXPIRY_SESSION
-from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, LocalSeq, Seq
+from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
 from headwater.values.tree import Maybe, Value, get, is_array, is_map
 
 DAY_MS: Final = 86_400_000
@@ -30,6 +31,9 @@ RECEIPTS: Final = "space/receipt:"
 CURSORS: Final = "space/events:from:"
 
 _PAGE: Final = 500
+_START: Final = DocKey("")
+_WORDS: Final = 2
+"""Of the property: the times, and the end of the last round."""
 
 
 class Retention(msgspec.Struct, frozen=True):
@@ -46,18 +50,19 @@ class RetentionRound:
     branch: BranchId = MAIN
     # The newest commit that is old enough; None: not looked for yet.
     through: Seq | None = None
-    after: DocKey = DocKey("")
+    after: DocKey = _START
 
 
 def is_retention_due(engine: Engine, branch: BranchId, kept: Retention, now_ms: int) -> bool:
     """Whether a day has passed since the last round that went by the same times."""
     words = (engine.backend.meta(f"{RETAINED}:{branch}") or "").split()
-    return len(words) != 2 or words[0] != _mode(kept) or not 0 <= now_ms - int(words[1]) < DAY_MS
+    return len(words) != _WORDS or words[0] != _mode(kept) or not 0 <= now_ms - int(words[1]) < DAY_MS
 
 
-def has_old_receipts(engine: Engine, kept: Retention, now_ms: int) -> bool:
-    """Whether a commit is old enough for its receipts to go: without one, nothing needs to be looked for."""
-    return _newest_until(engine, now_ms - _receipts_ms(kept)) != NEVER
+def has_old_commits(engine: Engine, kept: Retention, now_ms: int) -> bool:
+    """Whether a commit is old enough for its receipt or session to go: without one, nothing needs to be looked for."""
+    shortest = min(_receipts_ms(kept), _receipts_ms(kept) if kept.sessions_ms is None else kept.sessions_ms)
+    return _newest_until(engine, now_ms - shortest) != NEVER
 
 
 def retain(
@@ -90,6 +95,17 @@ def retain(
         return (len(found), False), outcome
     engine.backend.set_meta(f"{RETAINED}:{at.branch}", f"{_mode(kept)} {now_ms}")
     return (0, True), outcome
+
+
+def drop_sessions(engine: Engine, kept: Retention, live: Collection[SessionId], now_ms: int) -> int:
+    """Forget sessions whose newest commit is too old, besides `live`. Each keeps its last number."""
+    if kept.sessions_ms is None:
+        return 0
+    through = _newest_until(engine, now_ms - kept.sessions_ms)
+    if not through:
+        return 0
+    engine.fold()
+    return engine.backend.drop_sessions(through, live)
 
 
 def _mode(kept: Retention) -> str:

@@ -26,7 +26,7 @@ def cursor_of(space: str) -> DocKey:
 
 
 def position_of(sender: SendingSpace) -> Value:
-    """The position of an event at its sender, for its receipt: it may be deleted when the sender has acknowledged it."""
+    """The position of an event at its sender, for its receipt: that may go when the sender has acknowledged it."""
     return array_of([sender.space, sender.lineage, array_of(list(sender.order))])
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from typing import Final, TypeVar
 
@@ -20,6 +20,7 @@ from headwater.errors import (
     HistoryError,
     PoisonedError,
     ServerLimitError,
+    SessionLostError,
     StoreError,
     StoreFullError,
     UnavailableError,
@@ -129,12 +130,15 @@ class Channel:
     def last_of(self, branch: BranchId, session: SessionId) -> int:
         """The newest decided commit of a session; 0 for a new one. Not in the loop.
 
-        Raises NotFoundError if there is no such branch.
+        Raises NotFoundError if there is no such branch, and SessionLostError if the session is too old.
         """
 
         def look(engine: Engine) -> int:
             engine.documents.branch(branch)
             # A new session has no decided commits, and a reader stores nothing.
+            if session and engine.is_dropped(session):
+                message = f"this session of space {self.storage.name!r} is older than sessions are kept; open it again"
+                raise SessionLostError(message, space=self.storage.name)
             return engine.last_of(session) if session else 0
 
         if session:
@@ -186,6 +190,11 @@ class Channel:
         # What the disk does not allow is told to the next client that uses the space.
         with suppress(HeadwaterError):
             self._use(Engine.shrink)
+
+    @property
+    def sessions(self) -> Collection[SessionId]:
+        """The sessions of its connections."""
+        return tuple(self.connections)
 
     @property
     def expired(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from hashlib import sha256
 
 import apsw
@@ -12,6 +12,7 @@ from headwater.errors import HeadwaterError, InvariantError, UsageError
 from headwater.store.backend import (
     GENESIS,
     PURGED,
+    SESSIONS_DROPPED,
     BodyRow,
     BranchRow,
     EntryFold,
@@ -250,6 +251,17 @@ class MemoryBackend:
 
     def last_local(self, session: SessionId) -> LocalSeq:
         return max((row.last for row in self._replays.get(session, [])), default=LocalSeq(0))
+
+    def drop_sessions(self, through: Seq, live: Collection[SessionId]) -> int:
+        count = 0
+        for session, rows in self._replays.items():
+            newest = max(rows, key=lambda row: row.last)
+            seq = Seq(newest.seq + newest.last - newest.first)
+            if seq <= through and session not in live and (len(rows) > 1 or newest.first < newest.last):
+                self._replays[session] = [ReplayRow(session, newest.last, newest.last, seq)]
+                count += 1
+        self._meta[SESSIONS_DROPPED] = str(through)
+        return count
 
     def shrink(self) -> None:
         """Nothing to do: everything is in memory."""

@@ -8,7 +8,7 @@ Length: the methods are those of one interface, `store.backend`.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
@@ -32,7 +32,7 @@ from headwater.store.backend import (
     ShiftRow,
     SnapshotRow,
 )
-from headwater.store.backends import sqlite_entries, sqlite_file
+from headwater.store.backends import sqlite_caches, sqlite_entries, sqlite_file
 from headwater.store.backends.checksums import is_log_row, is_snapshot, log_sum, log_values, sum_of
 from headwater.store.backends.sqlite_caches import (
     BRANCH,
@@ -438,6 +438,14 @@ class SqliteBackend:
 
     def last_local(self, session: SessionId) -> LocalSeq:
         return LocalSeq(self._damage.session(session))
+
+    def drop_sessions(self, through: Seq, live: Collection[SessionId]) -> int:
+        def work(db: apsw.Connection) -> None:
+            dropped.append(sqlite_caches.drop_sessions(db, through, live))
+
+        dropped: list[int] = []
+        self._write(work)
+        return dropped[0]
 
     # -- collections ---------------------------------------------------------------------------------------
 

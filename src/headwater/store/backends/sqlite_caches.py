@@ -10,9 +10,9 @@ from zlib import crc32
 import apsw
 import msgspec
 
-from headwater.store.backend import BranchRow, Fold, ObservationRow, ReplayRow
+from headwater.store.backend import SESSIONS_DROPPED, BranchRow, Fold, ObservationRow, ReplayRow
 from headwater.store.backends.checksums import head_sum, key_sum, snapshot_sum, sum_of
-from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, Millis
+from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, Millis, Seq, SessionId
 
 BRANCH: Final = "(select id from branch where name = ?)"
 DOC: Final = "(select id from doc where key = ?)"
@@ -169,6 +169,24 @@ def _write_replays(db: apsw.Connection, rows: Sequence[ReplayRow]) -> None:
         "update session set runs = runs + 1, last = max(last, ?) where id = ?",
         [(r.last, session[r.session]) for r in rows],
     )
+
+
+def drop_sessions(db: apsw.Connection, through: Seq, live: Collection[SessionId]) -> int:
+    """Forget all commits but the newest of old sessions. Returns the number of sessions."""
+    query = (
+        "select id, name, r.last, r.seq + r.last - r.first from session join replay as r "
+        "on r.session = id and r.last = session.last "
+        "where r.seq + r.last - r.first <= ? and (runs > 1 or r.first < r.last)"
+    )
+    rows = [row for row in db.execute(query, (through,), can_cache=False) if row[1] not in live]
+    db.executemany("delete from replay where session = ?", [(number,) for number, *_ in rows])
+    db.executemany(
+        "insert into replay(session, first, last, seq, sum) values (?, ?, ?, ?, ?)",
+        [(number, last, last, seq, sum_of(name, last, last, seq)) for number, name, last, seq in rows],
+    )
+    db.executemany("update session set runs = 1 where id = ?", [(number,) for number, *_ in rows])
+    set_meta(db, SESSIONS_DROPPED, str(through))
+    return len(rows)
 
 
 def observed_rows(branch: str, rows: Iterable[tuple[object, ...]]) -> list[ObservationRow]:
