@@ -198,7 +198,6 @@ class App(AppNeeds, CollectionVerb):
         """Also where the app is open already, as in a notebook."""
         for home in list(self._homes):
             declare_collections(home, [made.record()])
-            home.begin_expiry()
 
     # -- opening -------------------------------------------------------------------------------------------
 
@@ -230,33 +229,26 @@ class App(AppNeeds, CollectionVerb):
         has changed. In an event loop, use `aopen`.
 
         Args:
-            url: The space: a file `x.db`, a folder `data/` together with `space=`, `memory:`, or `ws://HOST:PORT/SPACE`
-                for a server. Without it, `HEADWATER_URL`, then `headwater.toml`, then the only `*.db` file of the
-                folder.
+            url: The space: a file `x.db`, a folder `data/` and `space=`, `memory:`, or `ws://HOST:PORT/SPACE`.
+                Without it, `HEADWATER_URL`, then `headwater.toml`, then the only `*.db` file of the folder.
             space: The name of the space in a folder.
             actor: The user that the program acts for. Cells of the scopes `"user"` and `"session"` belong to this user.
             branch: The branch of the space.
-            durability: `"full"`: a confirmed commit survives a power cut. `"normal"`: a power cut may lose the newest
-                ones.
+            durability: `"full"`: a power cut loses no confirmed commit. `"normal"`: it may lose the newest ones.
             create: Whether a missing space is created.
             demand: `"lazy"`: a computed function runs while it is observed. `"eager"`: it also runs while it is not.
-            on_error: What happens to an exception in a function that runs by itself. `"raise"`, the default: it is
-                logged, and the first one is raised when the space closes. `"log"`: it is only logged. A function: it is
-                called with it.
+            on_error: What happens to exceptions in functions that run by themselves. `"raise"`, the default: log them,
+                and raise the first when the space closes. `"log"`: only log them. A function: it is called with each.
             on_console: A function that gets each line that functions print or log, and returns what is forwarded.
             keep_failed: How many failed events are kept.
             force: Deploy workflows although waiting events would be skipped, because no handler consumes them.
             token: The token for a server. Without it, `HEADWATER_TOKEN`; a server of the same user needs none.
             key: A file with a private key, instead of a token.
-            local: A folder for undecided commits and documents, so that the program can start while the server is
-                offline.
+            local: A folder for undecided commits and documents, to start while the server is offline.
             tls: A TLS context, for certificates that the system does not know.
             resolve: Where spaces that links name are looked for: a folder, or a function from an id to a file.
-            retain: How long receipts of handled events, and what sessions have committed, are kept:
-                `{"receipts": "90d", "sessions": "90d"}`. Without it, receipts of ids that programs make themselves are
-                kept for 30 days, and all others for ever.
-            apart: Whether the opening is apart from other apps at the same space: without it, all apps that are open
-                there in this thread share their transactions.
+            retain: How long receipts and sessions are kept: `{"receipts": "90d", "sessions": "90d"}`.
+            apart: Whether its transactions are not shared with other apps that are open there in this thread.
 
         Returns:
             The open space.
@@ -397,12 +389,10 @@ class App(AppNeeds, CollectionVerb):
             force: Deploy workflows although waiting events would be skipped.
             token: The token for a server.
             key: A file with a private key, instead of a token.
-            local: A folder for undecided commits and documents.
+            local: A folder for undecided commits and documents, to start while the server is offline.
             tls: A TLS context, for certificates that the system does not know.
             resolve: Where spaces that links name are looked for: a folder, or a function from an id to a file.
-            retain: How long receipts of handled events, and what sessions have committed, are kept:
-                `{"receipts": "90d", "sessions": "90d"}`. Without it, receipts of ids that programs make themselves are
-                kept for 30 days, and all others for ever.
+            retain: How long receipts and sessions are kept: `{"receipts": "90d", "sessions": "90d"}`.
             apart: Whether the opening is apart from other apps at the same space, as in `open`.
 
         Returns:
@@ -505,12 +495,10 @@ class App(AppNeeds, CollectionVerb):
             force: Deploy workflows although waiting events would be skipped.
             token: The token for a server.
             key: A file with a private key, instead of a token.
-            local: A folder for undecided commits and documents.
+            local: A folder for undecided commits and documents, to start while the server is offline.
             tls: A TLS context, for certificates that the system does not know.
             resolve: Where spaces that links name are looked for: a folder, or a function from an id to a file.
-            retain: How long receipts of handled events, and what sessions have committed, are kept:
-                `{"receipts": "90d", "sessions": "90d"}`. Without it, receipts of ids that programs make themselves are
-                kept for 30 days, and all others for ever.
+            retain: How long receipts and sessions are kept: `{"receipts": "90d", "sessions": "90d"}`.
 
         Raises:
             SpaceHeldError: HW202. Another process has this file open.
@@ -568,9 +556,7 @@ class App(AppNeeds, CollectionVerb):
     def declare_in(self, opening: Opening) -> None:
         """Declare the collections, and build indexes that are new."""
         found = [each.record() for each in self._declared.values() if isinstance(each, Collection)]
-        if found:
-            declare_collections(opening, found)
-        opening.begin_expiry()
+        declare_collections(opening, found)
 
     def restore_in(self, opening: Opening) -> None:
         """Restore earlier runs, and deploy the workflows. Nothing runs."""
@@ -588,8 +574,7 @@ class App(AppNeeds, CollectionVerb):
 
     def _end(self, opened: Opening) -> None:
         with self._lock:
-            if opened in self._homes:
-                self._homes.remove(opened)
+            self._homes = [each for each in self._homes if each is not opened]
 
     def sole_space(self, what: str | Addressed) -> Opening:
         """The opening that a declaration of this app means in code without an open space around it."""

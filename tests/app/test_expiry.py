@@ -124,9 +124,9 @@ def test_two_programs_of_one_process_share_the_schedule(tmp_path: Path) -> None:
     clocks = Clocks()
     url = tmp_path / "site.db"
     with one.open_with(url, clocks.options()) as first, other.open_with(url, clocks.options()) as second:
-        schedules = {id(each._opening._expiry) for each in (first, second)}
+        schedules = {id(each._opening.expiry.schedule) for each in (first, second)}
         assert len(schedules) == 1
-        assert first._opening._expiry is not None
+        assert first._opening.expiry.schedule is not None
 
 
 def test_the_record_of_the_file_is_enough(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_false_ends_expiry(tmp_path: Path) -> None:
     logins = app.collection(Login, expires=False)
     with app.open(url) as space:
         Login(name="a", until=START)
-        assert space._opening._expiry is None
+        assert space._opening.expiry.schedule is None
     with app.open(url) as space:
         space.settle()
         assert logins.count() == 1
@@ -175,7 +175,7 @@ def test_a_jump_of_the_clock_stops_it_and_is_reported(caplog: pytest.LogCaptureF
     app, logins = app_with_logins()
     clocks = Clocks()
     with app.open_with("memory:", clocks.options()) as space:
-        expiry = space._opening._expiry
+        expiry = space._opening.expiry.schedule
         assert expiry is not None
         Login(name="a", until=clocks.after(hours=12))
         Login(name="b", until=clocks.after(days=2))

@@ -9,6 +9,7 @@ import pytest
 
 import headwater as hw
 from headwater.errors import UsageError
+from headwater.host.storage import storage_of
 from headwater.runtime.options import Options
 from headwater.store.compaction import compact
 from headwater.store.retention import Retention, RetentionRound
@@ -163,7 +164,7 @@ def test_on_other_branches_they_stay(tmp_path: Path, clock: Machine) -> None:
         pay.send(1)
         settle(space, clock)
         space.sync()
-        space._opening._lease.local.fork("trial")
+        storage_of(space._opening._lease).fork("trial")
     with app.open_with(url, clock.options(branch=BranchId("trial"))) as space:
         pay.send(2)
         settle(space, clock)

@@ -12,6 +12,7 @@ from headwater.store.retention import (
     RetentionRound,
     drop_sessions,
     has_old_commits,
+    is_dropped,
     is_retention_due,
     retain,
 )
@@ -148,8 +149,8 @@ def test_a_dropped_session_keeps_its_last_number_and_decides_nothing_anew(space:
         assert isinstance(ann.send(last), Refused)
         assert isinstance(ann.send(ann.build(put("c", 1), number=5)), Refused), "it was rejected, or never came"
         assert isinstance(ann.send(ann.build(put("b", 1), number=9)), Committed), "the newest commit is known"
-        assert space.engine.is_dropped(SessionId("ann"))
-        assert not space.engine.is_dropped(SessionId("carl"))
+        assert is_dropped(space.engine, SessionId("ann"))
+        assert not is_dropped(space.engine, SessionId("carl"))
         assert space.engine.last_of(SessionId("ann")) == 9
         assert space.value("a") == 3
         assert verify(space.engine).findings == []
@@ -177,7 +178,7 @@ def test_a_dropped_session_that_goes_on_is_known_again_from_there(space: Space, 
     space.clock.advance(31 * DAY_MS)
     assert dropped(space) == 1
     ann.accept(put("a", 3))
-    assert not space.engine.is_dropped(ann.session)
+    assert not is_dropped(space.engine, ann.session)
     space.engine.fold()
     space.reopen()
     assert verify(space.engine).findings == []
@@ -191,4 +192,4 @@ def test_without_a_time_sessions_stay(space: Space, ann: Writer) -> None:
     ann.accept(put("a", 2))
     space.clock.advance(4000 * DAY_MS)
     assert drop_sessions(space.engine, Retention(), [], space.clock.now_ms()) == 0
-    assert not space.engine.is_dropped(ann.session)
+    assert not is_dropped(space.engine, ann.session)

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TypeVar
 
 from headwater.host.without_server import WithoutServer
+from headwater.runtime.attached_replica import OutcomeReceiver
 from headwater.store import branching
 from headwater.store.backend import Progress
 from headwater.store.collection_record import CollectionRecord
@@ -24,7 +25,7 @@ from headwater.store.retention import (
     is_retention_due,
     retain,
 )
-from headwater.values.ids import MAIN, BranchId, DocKey, Seq, SessionId
+from headwater.values.ids import MAIN, BranchId, DocKey, Seq
 from headwater.values.seams import Clock
 
 _T = TypeVar("_T")
@@ -34,6 +35,7 @@ class BetweenGroups(WithoutServer):
     """The part of a storage that asks its engine directly."""
 
     _clock: Clock
+    _ports: list[OutcomeReceiver]
 
     @abstractmethod
     def call(self, work: Callable[[Engine], _T]) -> _T:
@@ -82,11 +84,8 @@ class BetweenGroups(WithoutServer):
 
     def drop_sessions(self, kept: Retention, now_ms: int) -> int:
         """Forget sessions that are too old, besides those that are in use. Returns their number."""
-        return self.call(lambda engine: drop_sessions(engine, kept, self.live_sessions(), now_ms))
-
-    @abstractmethod
-    def live_sessions(self) -> Collection[SessionId]:
-        """The sessions that are in use. The lock is held."""
+        live = {session for receiver in list(self._ports) for session in receiver.sessions}
+        return self.call(lambda engine: drop_sessions(engine, kept, live, now_ms))
 
     def set_property(self, key: str, value: str) -> None:
         """Set a property of the space, unless it is so. Durable when it returns."""

@@ -126,7 +126,7 @@ class Storage(BetweenGroups):
         """A new replica. `wake` is called by the writing thread when there is something to `refresh`."""
         on = BranchId(branch)
         session = SessionId(self._entropy.token())
-        port = ReplicaPort(self, on, wake, session)
+        port = ReplicaPort(self, on, wake, (session,))
         with self._lock:
             self._check_open()
             self._engine.documents.branch(on)
@@ -143,10 +143,6 @@ class Storage(BetweenGroups):
             self._check_open()
             self._ports.append(receiver)
             return self._engine.head
-
-    def live_sessions(self) -> set[SessionId]:
-        """The sessions that are in use. The lock is held."""
-        return {session for receiver in self._ports for session in receiver.sessions}
 
     def leave(self, receiver: OutcomeReceiver) -> None:
         """Deliver nothing more there."""

@@ -65,10 +65,14 @@ class ReplicaPort:
     """A replica's connection to the storage, and the inbox in which its outcomes wait for the replica's thread."""
 
     def __init__(
-        self, storage: ReplicaStorage, branch: BranchId, wake: Callable[[], None] | None, session: SessionId
+        self,
+        storage: ReplicaStorage,
+        branch: BranchId,
+        wake: Callable[[], None] | None,
+        sessions: Collection[SessionId] = (),
     ) -> None:
         self._storage = storage
-        self.sessions: Collection[SessionId] = (session,)
+        self.sessions: Collection[SessionId] = sessions
         self._branch = branch
         self._wake = wake
         self.inbox: deque[Delivered] = deque()

@@ -11,8 +11,11 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from headwater.errors import HeadwaterError
-from headwater.machine import machine
+from headwater.machine import Lock, machine
+from headwater.runtime.connection import Connection
 from headwater.runtime.error_report import log
+from headwater.runtime.lease import Lease
+from headwater.runtime.timers import Timers
 from headwater.store.expiring import EXPIRY_STOPPED, ExpiryRound
 from headwater.store.retention import Retention, RetentionRound
 from headwater.values.ids import BranchId
@@ -178,3 +181,45 @@ def expiry_of(
         found = storage.along.setdefault(key, Expiry(storage, branch, now, wall, kept or DEFAULT))
     assert isinstance(found, Expiry)
     return found
+
+
+class OpeningWithExpiry(Protocol):
+    """An open space, as its expiry uses it."""
+
+    branch: BranchId
+    timers: Timers
+    lock: Lock
+
+    @property
+    def connection(self) -> Connection:
+        """The state of the connection to the server."""
+        ...
+
+    def gained_parts(self) -> None:
+        """A pass checks timers from now on. The caller holds the lock."""
+
+
+class OpeningExpiry:
+    """The share of one opening in the schedule: its passes take the steps."""
+
+    def __init__(self, opened: OpeningWithExpiry, lease: Lease, kept: Retention | None) -> None:
+        self._opened = opened
+        self._lease = lease
+        self._kept = kept
+        self.schedule: Expiry | None = None
+
+    def begin(self) -> None:
+        """Delete expired documents and old receipts from now on, if the file has any. Idempotent."""
+        opened = self._opened
+        if self.schedule is not None or opened.connection.state != "local":
+            return
+        timers = opened.timers
+        self.schedule = expiry_of(self._lease.local, opened.branch, timers.now, timers.wall, self._kept)
+        if self.schedule is not None:
+            with opened.lock:
+                opened.gained_parts()
+                timers.wait(0, self._step)
+
+    def _step(self) -> None:
+        assert self.schedule is not None
+        self._opened.timers.wait(self.schedule.step(), self._step)

@@ -37,7 +37,7 @@ from headwater.runtime.console_port import OnConsole
 from headwater.runtime.entered_space import EnteredSpace
 from headwater.runtime.error_report import OnError, chosen, tell
 from headwater.runtime.event_service import EventService
-from headwater.runtime.expiry import Expiry, expiry_of
+from headwater.runtime.expiry import OpeningExpiry
 from headwater.runtime.host_parts import HostParts, WorkflowHost
 from headwater.runtime.inspection_port import GraphForm, InspectedSpace, InspectionPort
 from headwater.runtime.lease import Lease
@@ -125,8 +125,7 @@ class Opening(
         self.is_main: bool = options.branch == MAIN
         self.keeps_types: bool = options.local is None if runtime.at_server else lease.path is not None
         self.forces: bool = options.force  # deploy workflows although waiting events would be skipped
-        self._expiry: Expiry | None = None
-        self._kept = options.kept
+        self.expiry: OpeningExpiry = OpeningExpiry(self, lease, options.kept)
         self._workflows: WorkflowHost | None = None
         self._flows: Hub | None = None
         self.can_await: bool = runtime.can_await
@@ -312,22 +311,6 @@ class Opening(
         if self._pieces is not None:
             self._pieces.sleeping.end_pass()
         self._look_outside()
-
-    # -- expiry --------------------------------------------------------------------------------------------
-
-    def begin_expiry(self) -> None:
-        """Delete expired documents and old receipts from now on, if the file has any. Idempotent."""
-        if self._expiry is not None or self.connection.state != "local":
-            return
-        self._expiry = expiry_of(self._lease.local, self.branch, self.now, self.timers.wall, self._kept)
-        if self._expiry is not None:
-            with self.lock:
-                self.gained_parts()
-                self.timers.wait(0, self._expire)
-
-    def _expire(self) -> None:
-        assert self._expiry is not None
-        self.timers.wait(self._expiry.step(), self._expire)
 
     # -- workflows -----------------------------------------------------------------------------------------
 

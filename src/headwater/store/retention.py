@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from headwater.store.backend import SESSIONS_DROPPED
 from headwater.store.commit import Commit, CommitOutcome, DeleteDoc, Submission
 from headwater.store.document import read_entry
 from headwater.store.engine import Engine
@@ -106,6 +107,14 @@ def drop_sessions(engine: Engine, kept: Retention, live: Collection[SessionId], 
         return 0
     engine.fold()
     return engine.backend.drop_sessions(through, live)
+
+
+def is_dropped(engine: Engine, session: SessionId) -> bool:
+    """Whether only the newest commit of a session is known, because it is older than sessions are kept."""
+    through = int(engine.backend.meta(SESSIONS_DROPPED) or 0)
+    last = engine.last_of(session)
+    newest = engine.backend.replayed(session, last) if through and last else None
+    return newest is not None and newest <= through
 
 
 def _mode(kept: Retention) -> str:

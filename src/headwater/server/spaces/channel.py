@@ -35,7 +35,7 @@ from headwater.server.spaces.space_answers import ConnectionPort, SpaceAnswer, m
 from headwater.store import resumption
 from headwater.store.commit import Commit, CommitOutcome, Committed, NewObservation, Submission
 from headwater.store.engine import Engine
-from headwater.store.retention import Retention
+from headwater.store.retention import Retention, is_dropped
 from headwater.sync.frames import (
     AskChanged,
     AskObservations,
@@ -136,7 +136,7 @@ class Channel:
         def look(engine: Engine) -> int:
             engine.documents.branch(branch)
             # A new session has no decided commits, and a reader stores nothing.
-            if session and engine.is_dropped(session):
+            if session and is_dropped(engine, session):
                 message = f"this session of space {self.storage.name!r} is older than sessions are kept; open it again"
                 raise SessionLostError(message, space=self.storage.name)
             return engine.last_of(session) if session else 0
@@ -201,14 +201,15 @@ class Channel:
         """How many documents have expired since the space was opened."""
         return 0 if self.expiry is None else self.expiry.deleted
 
-    def expire(self, kept: Retention | None = None) -> None:
-        """Delete expired documents and old receipts, and return when no more are due now. Not in the loop."""
+    def expire(self, kept: Retention | None, then: Callable[[], object]) -> None:
+        """Delete expired documents and old receipts, as many as are due now. Not in the loop."""
         found = machine()
         with suppress(HeadwaterError):
             # A space that is closed meanwhile is looked at when it is open again.
             self.expiry = expiry_of(self.storage, MAIN, found.steady_ms, found.now_ms, kept)
         while self.expiry is not None and not self.is_broken and self.expiry.step() <= AGAIN_MS:
             found.sleep(AGAIN_MS / 1000)
+        then()
 
     @property
     def watching(self) -> int:

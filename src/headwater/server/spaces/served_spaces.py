@@ -317,15 +317,9 @@ class ServedSpaces:
         for channel in self.channels.values():
             if channel not in self._expiring:
                 self._expiring.add(channel)
-                self._threads.submit(self._expire_in, channel)
+                self._threads.submit(channel.expire, self._kept, lambda it=channel: self._expiring.discard(it))
         if not self.closing:
             self._expiry = self._loop.call_later(ROUND_MS / 1000, self._expire)
-
-    def _expire_in(self, channel: Channel) -> None:
-        try:
-            channel.expire(self._kept)
-        finally:
-            self._expiring.discard(channel)
 
     def _is_left(self, channel: Channel) -> bool:
         return channel.empty_since is not None and self._loop.time() - channel.empty_since >= EMPTY_S
