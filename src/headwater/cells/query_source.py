@@ -96,7 +96,7 @@ class QuerySource(Generic[D]):
         return CollectionRecord(self.kind, self.scope, tuple(each.index for each in self.named()[1:]), rest)
 
     def _expiry(self) -> Value:
-        """The rule of expiry; None ends the one that there is."""
+        """The rule of expiry; None ends a stored rule."""
         if not self.expires:
             return None
         field, after_ms = self.expires

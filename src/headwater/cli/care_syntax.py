@@ -216,8 +216,9 @@ def compact_space() -> None:
     """Compact the file of a space, and print the number of freed bytes.
 
     With --before the log up to SEQ is dropped: documents stay as they are, but their past up to there cannot be
-    read any more. It stays from where a branch was forked on. Observations of functions whose results were deleted are
-    dropped in any case.
+    read any more. It stays from where a branch was forked on. Documents and receipts that had expired by then are
+    dropped whole: their ids are new again. Observations of functions whose results were deleted are dropped in any
+    case.
     """
 
 

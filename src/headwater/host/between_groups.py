@@ -73,7 +73,7 @@ class BetweenGroups(WithoutServer):
         return self.commit(lambda engine: expire(engine, at, now_ms))
 
     def needs_retention(self, branch: BranchId, kept: Retention, now_ms: int) -> bool:
-        """Whether receipts may be old enough to go, and were not looked at for a day."""
+        """Whether receipts may be old enough to go, and the last round was a day ago."""
         return self.call(
             lambda engine: is_retention_due(engine, branch, kept, now_ms) and has_old_commits(engine, kept, now_ms)
         )

@@ -98,7 +98,7 @@ class LocalStorage(StoragePort, EnginePort, Protocol):
         ...
 
     def needs_retention(self, branch: BranchId, kept: Retention, now_ms: int) -> bool:
-        """Whether receipts may be old enough to go, and were not looked at for a day."""
+        """Whether receipts may be old enough to go, and the last round was a day ago."""
         ...
 
     def retain(self, at: RetentionRound, kept: Retention, now_ms: int) -> tuple[int, bool]:

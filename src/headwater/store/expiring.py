@@ -26,7 +26,7 @@ EXPIRED_MAX: Final = 500
 """Documents in one commit: other commits wait meanwhile."""
 
 USERS_MAX: Final = 200
-"""Users whose documents one step looks at: each is a lookup of its own."""
+"""Users whose documents one step reads: each is a lookup of its own."""
 
 _MICROS: Final = 1000
 
@@ -36,9 +36,9 @@ class ExpiryRound:
     """One round over all collections of a branch, in steps: where the next step begins."""
 
     branch: BranchId = MAIN
-    # Collections that were looked at to the end.
+    # Collections that have no more expired documents.
     done: set[str] = field(default_factory=set)
-    # In a collection that is each user's own, where the next user is looked for.
+    # In a collection that is each user's own, where the next user is searched.
     start: bytes = b""
 
 
@@ -100,7 +100,7 @@ def _expired(  # noqa: PLR0917  # where and up to when
 def _of_users(
     engine: Engine, at: ExpiryRound, record: CollectionRecord, rule: ExpiryRule, now_ms: int
 ) -> tuple[list[DocKey], bytes, bool]:
-    """The same, user by user; where the next step begins, and whether all users were looked at."""
+    """The same, user by user; where the next step begins, and whether that was the last user."""
     found: list[DocKey] = []
     start = at.start
     for _ in range(USERS_MAX):

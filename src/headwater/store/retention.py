@@ -2,7 +2,7 @@
 
 A receipt is as old as its newest commit. Receipts of ids that the program has made itself, and of acknowledged events
 of other spaces, go after 30 days: their events are never sent again. All others are kept unless a time is given. So are
-sessions: of one that is dropped, only the newest commit is known, and no commit of it is decided anew.
+sessions. Only the newest commit of a dropped session is known, and none is decided anew.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def is_retention_due(engine: Engine, branch: BranchId, kept: Retention, now_ms: 
 
 
 def has_old_commits(engine: Engine, kept: Retention, now_ms: int) -> bool:
-    """Whether a commit is old enough for its receipt or session to go: without one, nothing needs to be looked for."""
+    """Whether a commit is old enough for its receipt or session to go: without one, there is nothing to do."""
     shortest = min(_receipts_ms(kept), _receipts_ms(kept) if kept.sessions_ms is None else kept.sessions_ms)
     return _newest_until(engine, now_ms - shortest) != NEVER
 

@@ -317,7 +317,7 @@ class ServedSpaces:
         for channel in self.channels.values():
             if channel not in self._expiring:
                 self._expiring.add(channel)
-                self._threads.submit(channel.expire, self._kept, lambda it=channel: self._expiring.discard(it))
+                self._threads.submit(channel.expire, self._kept, partial(self._expiring.discard, channel))
         if not self.closing:
             self._expiry = self._loop.call_later(ROUND_MS / 1000, self._expire)
 
