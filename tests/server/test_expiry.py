@@ -1,4 +1,4 @@
-"""A server deletes expired documents by the record in the file: it has no app."""
+"""A server deletes expired documents by the record in the file, and forgets old sessions: it has no app."""
 
 from __future__ import annotations
 
@@ -8,7 +8,31 @@ from pathlib import Path
 import pytest
 
 import headwater as hw
-from tests.server.running import pages, served, settle_in, token_for, until
+from headwater.errors import SessionLostError
+from headwater.host.system_clock import SystemClock
+from headwater.server.server import Server
+from headwater.store.retention import Retention
+from headwater.store.verification import verify
+from headwater.values.ids import MAIN
+from tests.server.running import client, pages, served, settle_in, token_for, until, write
+
+
+def test_a_session_that_is_older_than_sessions_are_kept_is_lost(server: Server) -> None:
+    with client(server.url) as replica:
+        session = replica.session
+        write(replica, "a", 1)
+        write(replica, "a", 2)
+        assert server.spaces is not None
+        channel = server.spaces.channels["home"]
+        kept = Retention(sessions_ms=0)
+        later = SystemClock().now_ms() + 1000
+        assert channel.storage.drop_sessions(kept, later) == 0, "it is in use"
+        assert channel.last_of(MAIN, session) == 2
+    until(lambda: not channel.connections, "it has left")
+    assert channel.storage.drop_sessions(kept, later) == 1
+    with pytest.raises(SessionLostError, match=r"HW404.*is older than sessions are kept; open it again"):
+        channel.last_of(MAIN, session)
+    assert channel.storage.call(verify).findings == []
 
 
 class Login(hw.Doc):

@@ -168,6 +168,8 @@ def test_sessions_in_use_and_young_ones_stay(space: Space, ann: Writer) -> None:
     assert dropped(space, days=30) == 0
     space.clock.advance(2 * DAY_MS)
     assert dropped(space, "ann") == 1
+    assert (is_dropped(space.engine, ann.session), is_dropped(space.engine, bob.session)) == (False, True)
+    assert isinstance(ann.send(ann.build(put("ann", 1), number=1)), Committed)
     assert space.engine.backend.replayed(ann.session, LocalSeq(1)) is not None
     assert space.engine.backend.replayed(bob.session, LocalSeq(1)) is None
 

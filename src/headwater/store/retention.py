@@ -113,8 +113,11 @@ def is_dropped(engine: Engine, session: SessionId) -> bool:
     """Whether only the newest commit of a session is known, because it is older than sessions are kept."""
     through = int(engine.backend.meta(SESSIONS_DROPPED) or 0)
     last = engine.last_of(session)
-    newest = engine.backend.replayed(session, last) if through and last else None
-    return newest is not None and newest <= through
+    newest = engine.backend.replayed(session, last) if through and last > 1 else None
+    if newest is None or newest > through:
+        return False
+    # Sessions that were in use are whole.
+    return engine.backend.replayed(session, LocalSeq(last - 1)) is None
 
 
 def _mode(kept: Retention) -> str:

@@ -62,8 +62,11 @@ class Sessions:
     def is_dropped(self, session: Session) -> bool:
         """Whether only the newest commit of this session is known, because it is older than sessions are kept."""
         through = int(self._backend.meta(SESSIONS_DROPPED) or 0)
-        newest = self.seq_of(session, session.last) if through and session.last else None
-        return newest is not None and newest <= through
+        newest = self.seq_of(session, session.last) if through and session.last > 1 else None
+        if newest is None or newest > through:
+            return False
+        # Sessions that were in use are whole.
+        return self.seq_of(session, LocalSeq(session.last - 1)) is None
 
     def first_missing(self, session: Session, first: LocalSeq, last: LocalSeq) -> LocalSeq | None:
         """The first of a range that is not in the log; None if all are."""
