@@ -44,7 +44,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _m(
         "replay_any_payload",
         "store.engine:Engine._replay",
-        "entry is not None and not is_entry_of(entry, commit, rides=rides)",
+        "entry is not None and not commit_refusals.is_entry_of(entry, commit, rides=rides)",
         "False",
         "INV-11",
     ),

@@ -265,6 +265,7 @@ class Receiver:
 
     def __init__(self, world: World, sessions: Sequence[Session], gaps: list[tuple[int, int]]) -> None:
         self._world, self._sessions, self._gaps = world, sessions, gaps
+        self.sessions = [each.id for each in sessions]
         self.head = 0
         # Nothing is decided by this opening any more.
         self.is_poisoned = False

@@ -46,6 +46,7 @@ from headwater.runtime.tracebacks import install
 from headwater.runtime.type_records import keep_types
 from headwater.scheduler.scheduler_limits import FAILED_MAX
 from headwater.store.backends.sqlite_file import Durability
+from headwater.values.duration import Duration
 from headwater.values.ids import MAIN
 from headwater.workflow.workflow_limits import KEEP_RUNS
 from headwater.workflow.workflow_spec import OnPoison
@@ -219,6 +220,7 @@ class App(AppNeeds, CollectionVerb):
         local: str | PathLike[str] | None = None,
         tls: SSLContext | None = None,
         resolve: Where | None = None,
+        retain: Mapping[str, Duration] | None = None,
         apart: bool = False,
     ) -> Space:
         """Open a space for this app, from plain code.
@@ -227,30 +229,26 @@ class App(AppNeeds, CollectionVerb):
         has changed. In an event loop, use `aopen`.
 
         Args:
-            url: The space: a file `x.db`, a folder `data/` together with `space=`, `memory:`, or `ws://HOST:PORT/SPACE`
-                for a server. Without it, `HEADWATER_URL`, then `headwater.toml`, then the only `*.db` file of the
-                folder.
+            url: The space: a file `x.db`, a folder `data/` and `space=`, `memory:`, or `ws://HOST:PORT/SPACE`.
+                Without it, `HEADWATER_URL`, then `headwater.toml`, then the only `*.db` file of the folder.
             space: The name of the space in a folder.
             actor: The user that the program acts for. Cells of the scopes `"user"` and `"session"` belong to this user.
             branch: The branch of the space.
-            durability: `"full"`: a confirmed commit survives a power cut. `"normal"`: a power cut may lose the newest
-                ones.
+            durability: `"full"`: a power cut loses no confirmed commit. `"normal"`: it may lose the newest ones.
             create: Whether a missing space is created.
             demand: `"lazy"`: a computed function runs while it is observed. `"eager"`: it also runs while it is not.
-            on_error: What happens to an exception in a function that runs by itself. `"raise"`, the default: it is
-                logged, and the first one is raised when the space closes. `"log"`: it is only logged. A function: it is
-                called with it.
+            on_error: What happens to exceptions in functions that run by themselves. `"raise"`, the default: log them,
+                and raise the first when the space closes. `"log"`: only log them. A function: it is called with each.
             on_console: A function that gets each line that functions print or log, and returns what is forwarded.
             keep_failed: How many failed events are kept.
             force: Deploy workflows although waiting events would be skipped, because no handler consumes them.
             token: The token for a server. Without it, `HEADWATER_TOKEN`; a server of the same user needs none.
             key: A file with a private key, instead of a token.
-            local: A folder for undecided commits and documents, so that the program can start while the server is
-                offline.
+            local: A folder for undecided commits and documents, to start while the server is offline.
             tls: A TLS context, for certificates that the system does not know.
             resolve: Where spaces that links name are looked for: a folder, or a function from an id to a file.
-            apart: Whether the opening is apart from other apps at the same space: without it, all apps that are open
-                there in this thread share their transactions.
+            retain: How long receipts and sessions are kept: `{"receipts": "90d", "sessions": "90d"}`.
+            apart: Whether its transactions are not shared with other apps that are open there in this thread.
 
         Returns:
             The open space.
@@ -291,6 +289,7 @@ class App(AppNeeds, CollectionVerb):
             local=local,
             tls=tls,
             resolve=resolve,
+            retain=retain,
             apart=apart,
         )
         return self.open_with(url, options)
@@ -368,6 +367,7 @@ class App(AppNeeds, CollectionVerb):
         local: str | PathLike[str] | None = None,
         tls: SSLContext | None = None,
         resolve: Where | None = None,
+        retain: Mapping[str, Duration] | None = None,
         apart: bool = False,
     ) -> AsyncOpening:
         """Open a space for this app, from code in an event loop.
@@ -389,9 +389,10 @@ class App(AppNeeds, CollectionVerb):
             force: Deploy workflows although waiting events would be skipped.
             token: The token for a server.
             key: A file with a private key, instead of a token.
-            local: A folder for undecided commits and documents.
+            local: A folder for undecided commits and documents, to start while the server is offline.
             tls: A TLS context, for certificates that the system does not know.
             resolve: Where spaces that links name are looked for: a folder, or a function from an id to a file.
+            retain: How long receipts and sessions are kept: `{"receipts": "90d", "sessions": "90d"}`.
             apart: Whether the opening is apart from other apps at the same space, as in `open`.
 
         Returns:
@@ -437,6 +438,7 @@ class App(AppNeeds, CollectionVerb):
             local=local,
             tls=tls,
             resolve=resolve,
+            retain=retain,
             apart=apart,
         )
         return self.aopen_with(url, options)
@@ -474,6 +476,7 @@ class App(AppNeeds, CollectionVerb):
         local: str | PathLike[str] | None = None,
         tls: SSLContext | None = None,
         resolve: Where | None = None,
+        retain: Mapping[str, Duration] | None = None,
     ) -> None:
         """Open a space and keep it open until Ctrl-C or SIGTERM ends the process.
 
@@ -492,9 +495,10 @@ class App(AppNeeds, CollectionVerb):
             force: Deploy workflows although waiting events would be skipped.
             token: The token for a server.
             key: A file with a private key, instead of a token.
-            local: A folder for undecided commits and documents.
+            local: A folder for undecided commits and documents, to start while the server is offline.
             tls: A TLS context, for certificates that the system does not know.
             resolve: Where spaces that links name are looked for: a folder, or a function from an id to a file.
+            retain: How long receipts and sessions are kept: `{"receipts": "90d", "sessions": "90d"}`.
 
         Raises:
             SpaceHeldError: HW202. Another process has this file open.
@@ -515,6 +519,7 @@ class App(AppNeeds, CollectionVerb):
             local=local,
             tls=tls,
             resolve=resolve,
+            retain=retain,
         )
         with lasting(), Stay() as stay, self.open_with(url, options, stay.wake) as opened:
             if self._workflows:
@@ -551,8 +556,7 @@ class App(AppNeeds, CollectionVerb):
     def declare_in(self, opening: Opening) -> None:
         """Declare the collections, and build indexes that are new."""
         found = [each.record() for each in self._declared.values() if isinstance(each, Collection)]
-        if found:
-            declare_collections(opening, found)
+        declare_collections(opening, found)
 
     def restore_in(self, opening: Opening) -> None:
         """Restore earlier runs, and deploy the workflows. Nothing runs."""
@@ -570,8 +574,7 @@ class App(AppNeeds, CollectionVerb):
 
     def _end(self, opened: Opening) -> None:
         with self._lock:
-            if opened in self._homes:
-                self._homes.remove(opened)
+            self._homes = [each for each in self._homes if each is not opened]
 
     def sole_space(self, what: str | Addressed) -> Opening:
         """The opening that a declaration of this app means in code without an open space around it."""

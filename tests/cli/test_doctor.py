@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from headwater.host import machine_checks
+from headwater.host.space_files import open_space
+from headwater.store.expiring import EXPIRY_STOPPED
 from tests.cli.conftest import Run
 from tests.cli.processes import holding
 
@@ -106,3 +108,11 @@ def test_network_file_system_is_a_warning(
 def test_innermost_mount_counts(tmp_path: Path) -> None:
     assert machine_checks._file_system(Path("/proc")) in ("proc", None)
     assert machine_checks._file_system(tmp_path) != "proc"
+
+
+def test_expiry_that_was_stopped_by_the_clock_is_a_warning(run: Run, shop: str) -> None:
+    assert "expiry" not in found(run, "--url", shop)
+    with open_space(shop) as storage:
+        storage.set_property(EXPIRY_STOPPED, "3 days")
+    check = found(run, "--url", shop)["expiry"]
+    assert (check["state"], "the clock has jumped 3 days forward" in check["found"]) == ("warning", True)

@@ -51,6 +51,8 @@ BUDGETS = {
     "guide/documents.md": 600,
     "guide/collections.md": 700,
     "guide/queries.md": 800,
+    "guide/totals.md": 400,
+    "guide/expiry.md": 500,
     "guide/types.md": 400,
     "guide/transactions.md": 700,
     "guide/computed.md": 900,

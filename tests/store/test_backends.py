@@ -12,7 +12,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headwater.errors import CorruptError, UsageError
-from headwater.store.backend import Backend, BranchRow, Fold, HeadRow, Horizon, LogRow, ReplayRow, SnapshotRow
+from headwater.store.backend import (
+    PURGED,
+    SESSIONS_DROPPED,
+    Backend,
+    BranchRow,
+    Fold,
+    HeadRow,
+    Horizon,
+    LogRow,
+    ObservationRow,
+    ReplayRow,
+    SnapshotRow,
+)
 from headwater.store.backends.memory_backend import MemoryBackend
 from headwater.store.backends.sqlite import SqliteBackend
 from headwater.store.engine import Engine
@@ -208,6 +220,50 @@ def test_dropped_log_is_gone_and_snapshots_stand_in_for_it(backend: Backend) -> 
     assert backend.last() == row(9, b"9")
     backend.compact()
     assert list(backend.log(NEVER, Seq(99))) == rows(7, 9)
+
+
+def test_dropped_documents_were_never_written_on_their_branches(backend: Backend) -> None:
+    seqs = [Seq(1), Seq(2)]
+    backend.append(
+        rows(1, 3),
+        fold(
+            3,
+            revisions=[(MAIN, A, seqs), (DRAFT, A, [Seq(3)]), (MAIN, B, seqs)],
+            heads=[(MAIN, head(A, 2, live=False)), (DRAFT, head(A, 3)), (MAIN, head(B, 2, live=False))],
+            snapshots=[(MAIN, SnapshotRow(A, Seq(2), None)), (MAIN, SnapshotRow(B, Seq(1), b"b"))],
+            observations=[(MAIN, ObservationRow(B, Seq(2), b"seen"))],
+        ),
+    )
+    backend.drop_log(Horizon(Seq(2), b"c" * 32), [(MAIN, A), (MAIN, B)])
+    assert (backend.head(MAIN, A), backend.head(MAIN, B)) == (None, None)
+    assert backend.head(DRAFT, A) == head(A, 3)
+    assert backend.revisions(DRAFT, A, NEVER, Seq(9)) == [3]
+    assert backend.heads(MAIN, "", DocKey(""), 9) == []
+    assert backend.snapshots(MAIN, A) == backend.snapshots(MAIN, B) == []
+    assert backend.observations(MAIN) == []
+    assert backend.never_written([A, B]) == [B]
+    assert backend.meta(PURGED) == "2"
+    # As new ones.
+    backend.append(rows(4, 4), fold(4, revisions=[(MAIN, B, [Seq(4)])], heads=[(MAIN, head(B, 4))]))
+    assert backend.revisions(MAIN, B, NEVER, Seq(9), Seq(4)) == [4]
+    backend.drop_log(Horizon(Seq(3), b"c" * 32))
+    assert backend.meta(PURGED) == "2"
+
+
+def test_dropped_sessions_keep_their_newest_commit(backend: Backend) -> None:
+    def replays(name: str, *runs: tuple[int, int, int]) -> list[ReplayRow]:
+        made = [(LocalSeq(first), LocalSeq(last), Seq(seq)) for first, last, seq in runs]
+        return [ReplayRow(SessionId(name), *each) for each in made]
+
+    old, one, young, live = (SessionId(name) for name in ("old", "one", "young", "live"))
+    runs = replays("old", (1, 2, 1), (5, 7, 3)) + replays("one", (1, 1, 6)) + replays("live", (1, 2, 7))
+    backend.append(rows(1, 10), fold(10, replays=[*runs, *replays("young", (1, 2, 9))]))
+    assert backend.drop_sessions(Seq(8), [live]) == 1
+    assert [backend.replayed(old, LocalSeq(number)) for number in (1, 2, 5, 6, 7)] == [None, None, None, None, 5]
+    assert [backend.last_local(each) for each in (old, one, young, live)] == [7, 1, 2, 2]
+    assert (backend.replayed(live, LocalSeq(1)), backend.replayed(young, LocalSeq(1))) == (7, 9)
+    assert backend.meta(SESSIONS_DROPPED) == "8"
+    assert backend.drop_sessions(Seq(8), [live]) == 0
 
 
 def test_closing_twice_does_no_harm(backend: Backend) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Literal, TypeAlias, TypeVar
 
 from headwater.cells.context import Owner, find
 from headwater.cells.cross_space import READ
@@ -11,13 +11,25 @@ from headwater.cells.document_field import DocField
 from headwater.cells.indexed_fields import OrderedField
 from headwater.cells.space_port import SpacePort
 from headwater.cells.transaction import Transaction
-from headwater.errors import QueryError
-from headwater.store.collection_record import BY_ID, CollectionRecord, CollectionScope, Index, NamedIndex, user_prefix
+from headwater.errors import DeclarationError, QueryError
+from headwater.store.collection_record import (
+    BY_ID,
+    EXPIRES,
+    CollectionRecord,
+    CollectionScope,
+    ExpiryRule,
+    Index,
+    NamedIndex,
+    user_prefix,
+)
 from headwater.values.ids import DocKey
 from headwater.values.shape import Shaping
-from headwater.values.tree import map_of
+from headwater.values.tree import Value, map_of
 
 D = TypeVar("D", bound=Doc)
+
+Expires: TypeAlias = "tuple[DocField, int] | Literal[False] | None"
+"""The field by which documents expire, and how many milliseconds after it. False: none expires; None: not declared."""
 
 _NOT_ATTACHED: Final = (
     "{what}: queries at a server's space are not available in this version; open the file of the space, or walk a list"
@@ -27,7 +39,7 @@ _NOT_ATTACHED: Final = (
 class QuerySource(Generic[D]):
     """A declared collection, as queries use it."""
 
-    __slots__ = ("_fields", "_named", "cls", "declared", "kind", "owner", "scope", "totals", "unique")
+    __slots__ = ("_fields", "_named", "cls", "declared", "expires", "kind", "owner", "scope", "totals", "unique")
 
     def __init__(  # noqa: PLR0917  # what a declaration says
         self,
@@ -38,6 +50,7 @@ class QuerySource(Generic[D]):
         declared: tuple[tuple[DocField, ...], ...],
         unique: tuple[tuple[DocField, ...], ...],
         totals: tuple[tuple[DocField | None, tuple[DocField, ...]], ...] = (),
+        expires: Expires = None,
     ) -> None:
         self.owner = owner
         self.cls = cls
@@ -48,6 +61,7 @@ class QuerySource(Generic[D]):
         self.unique = unique
         # The summed field of each total, if any, and the fields by which it is kept.
         self.totals = totals
+        self.expires: Expires = expires
         self._fields: dict[DocField, OrderedField] = {}
         # Made at first use: a class may name others that are declared after it.
         self._named: tuple[NamedIndex, ...] | None = None
@@ -76,8 +90,27 @@ class QuerySource(Generic[D]):
         """The record of this declaration."""
         shaping = Shaping()
         fields = {name: shaping.shape(field.resolve()[0]) for name, field in fields_of_class(self.cls).items()}
-        rest = (("fields", map_of(fields)), ("types", map_of(shaping.records)))
+        rest: tuple[tuple[str, Value], ...] = (("fields", map_of(fields)), ("types", map_of(shaping.records)))
+        if self.expires is not None:
+            rest += ((EXPIRES, self._expiry()),)
         return CollectionRecord(self.kind, self.scope, tuple(each.index for each in self.named()[1:]), rest)
+
+    def _expiry(self) -> Value:
+        """The rule of expiry; None ends a stored rule."""
+        if not self.expires:
+            return None
+        field, after_ms = self.expires
+        return ExpiryRule(self._expiry_index(field).name(self.kind), after_ms).to_value()
+
+    def _expiry_index(self, field: DocField) -> Index:
+        stored = self.ordered(field).stored
+        if stored.form != "instant":
+            message = (
+                f"{self.address}: documents expire by a datetime, and {self.cls.__qualname__}.{field.name} is none; "
+                "declare it as datetime, or datetime | None"
+            )
+            raise DeclarationError(message, field=field.name)
+        return Index((stored,))
 
     def named(self) -> tuple[NamedIndex, ...]:
         """The declared indexes, the order by id first."""
@@ -87,6 +120,9 @@ class QuerySource(Generic[D]):
                 for fields in many:
                     index = Index(tuple(self.ordered(field).stored for field in fields), is_unique)
                     found[NamedIndex(index.name(self.kind), index)] = None
+            if self.expires:
+                index = self._expiry_index(self.expires[0])
+                found[NamedIndex(index.name(self.kind), index)] = None
             self._named = tuple(found)
         return self._named
 

@@ -53,6 +53,13 @@ LISTEN: Final = "127.0.0.1:8400"
     help="Serve at most so many open spaces at the same time.",
 )
 @click.option(
+    "--retain",
+    "kept",
+    multiple=True,
+    metavar="WHAT=TIME",
+    help="Keep receipts of handled events, or sessions of clients, for so long: receipts=90d. Repeatable.",
+)
+@click.option(
     "--log",
     type=click.Choice(["text", "json", "off"]),
     default="text",
@@ -209,8 +216,9 @@ def compact_space() -> None:
     """Compact the file of a space, and print the number of freed bytes.
 
     With --before the log up to SEQ is dropped: documents stay as they are, but their past up to there cannot be
-    read any more. It stays from where a branch was forked on. Observations of functions whose results were deleted are
-    dropped in any case.
+    read any more. It stays from where a branch was forked on. Documents and receipts that had expired by then are
+    dropped whole: their ids are new again. Observations of functions whose results were deleted are dropped in any
+    case.
     """
 
 

@@ -19,9 +19,11 @@ from headwater.cli.target import listen_address
 from headwater.host.space_files import files_of, spaces_in
 from headwater.host.standard_streams import last
 from headwater.machine import machine
+from headwater.runtime.options import retention_of
 from headwater.server.server import Server, Serving, end_on
 from headwater.server.server_log import set_up
 from headwater.store.backends.sqlite_file import save_memory
+from headwater.store.retention import Retention
 from headwater.values.text import listed_text
 
 _SHOWN: Final = 3
@@ -43,6 +45,7 @@ def serve(
     origins: tuple[str, ...],
     no_create: bool,
     spaces_max: int,
+    kept: tuple[str, ...],
     log: str,
     verbose: bool,
     quiet: bool,
@@ -69,6 +72,7 @@ def serve(
             origins=origins,
             create=not no_create,
             spaces_max=spaces_max,
+            kept=_retention(kept),
         )
     )
 
@@ -89,6 +93,12 @@ def serve(
 
     machine().run(run())
     say("the server has ended; everything that was acknowledged is on disk", "server ended")
+
+
+def _retention(given: tuple[str, ...]) -> Retention | None:
+    """What `--retain` says."""
+    pairs = [each.partition("=") for each in given]
+    return retention_of({name: time for name, _, time in pairs}, "--retain") if given else None
 
 
 def _warn(store: Path, log: str, *, quiet: bool) -> None:

@@ -18,9 +18,12 @@ from headwater._version import __version__
 from headwater.access.private_files import opened_up
 from headwater.errors import HeadwaterError
 from headwater.host.libraries import core_form, library_versions
-from headwater.host.space_files import files_of, open_space, spaces_in
+from headwater.host.space_files import files_of, is_open_here, open_space, spaces_in
+from headwater.machine import machine
 from headwater.store.backends.sqlite_file import SQLITE_SAFE, holder
+from headwater.store.backends.sqlite_peek import peek
 from headwater.store.commit import SetDoc
+from headwater.store.expiring import EXPIRY_STOPPED
 from headwater.store.verification import verify
 from headwater.values.address import doc_key
 from headwater.values.text import listed_text, size_text
@@ -60,6 +63,7 @@ def check_machine(path: Path | None) -> Iterator[Check]:
     folder = path if path.is_dir() else path.parent
     if path != folder:
         yield _file(path)
+        yield from _expiry(path)
     yield _permissions(folder)
     yield _private(path)
     yield _network(folder)
@@ -98,6 +102,15 @@ def _file(path: Path) -> Check:
         return Check("file", "failed", f"{path} may not be read and written by this user")
     pid = holder(str(path))
     return Check("file", "ok", f"{path}, {size}{f', open in process {pid}' if pid is not None else ''}")
+
+
+def _expiry(path: Path) -> Iterator[Check]:
+    """A warning if documents of the space do not expire, as the program that has it open has stored."""
+    facts = None if is_open_here(path) else peek(str(path), machine().files.vfs)
+    stopped = "" if facts is None else facts.get(EXPIRY_STOPPED, "")
+    if stopped:
+        found = f"stopped, because the clock has jumped {stopped} forward; set it right, and start the program again"
+        yield Check("expiry", "warning", found)
 
 
 def _permissions(folder: Path) -> Check:

@@ -125,12 +125,13 @@ class Storage(BetweenGroups):
     def attach(self, *, branch: str = MAIN, wake: Callable[[], None] | None = None) -> AttachedReplica:
         """A new replica. `wake` is called by the writing thread when there is something to `refresh`."""
         on = BranchId(branch)
-        port = ReplicaPort(self, on, wake)
+        session = SessionId(self._entropy.token())
+        port = ReplicaPort(self, on, wake, (session,))
         with self._lock:
             self._check_open()
             self._engine.documents.branch(on)
             self._ports.append(port)
-            return AttachedReplica(self, port, SessionId(self._entropy.token()), on, self._engine.head)
+            return AttachedReplica(self, port, session, on, self._engine.head)
 
     def detach(self, port: ReplicaPort) -> None:
         """Deliver nothing more there."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Mapping, Sequence, Sized
 from contextlib import suppress
 from typing import Protocol, TypeAlias
 
@@ -52,6 +52,11 @@ class ReplicaStorage(Protocol):
 class OutcomeReceiver(Protocol):
     """A receiver of outcomes."""
 
+    @property
+    def sessions(self) -> Collection[SessionId]:
+        """The sessions that it commits for."""
+        ...
+
     def deliver(self, decided: Decided) -> None:
         """Called by the deciding thread; must not block."""
 
@@ -59,8 +64,15 @@ class OutcomeReceiver(Protocol):
 class ReplicaPort:
     """A replica's connection to the storage, and the inbox in which its outcomes wait for the replica's thread."""
 
-    def __init__(self, storage: ReplicaStorage, branch: BranchId, wake: Callable[[], None] | None) -> None:
+    def __init__(
+        self,
+        storage: ReplicaStorage,
+        branch: BranchId,
+        wake: Callable[[], None] | None,
+        sessions: Collection[SessionId] = (),
+    ) -> None:
         self._storage = storage
+        self.sessions: Collection[SessionId] = sessions
         self._branch = branch
         self._wake = wake
         self.inbox: deque[Delivered] = deque()

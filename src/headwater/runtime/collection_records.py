@@ -15,6 +15,7 @@ from headwater.errors import DeclarationError
 from headwater.machine import machine
 from headwater.runtime.error_report import log
 from headwater.runtime.event_service import EventHost
+from headwater.runtime.expiry import OpeningExpiry
 from headwater.runtime.lease import Lease
 from headwater.runtime.space_runtime import SpaceRuntime
 from headwater.runtime.storage_port import LocalStorage
@@ -38,6 +39,7 @@ class CollectionHost(EventHost):
 
     runtime: SpaceRuntime
     branch: BranchId
+    expiry: OpeningExpiry
     _lease: Lease
 
     @property
@@ -49,10 +51,16 @@ class CollectionHost(EventHost):
 def declare_collections(opened: CollectionHost, records: Sequence[CollectionRecord]) -> None:
     """Write the records that differ, wait until new indexes are built, and let queries use them.
 
-    At a server nothing is written: queries are not available there.
+    Documents of the file expire from now on, also those of other apps. At a server nothing is written: queries are not
+    available there.
     """
-    if opened.connection.state != "local":
-        return
+    if opened.connection.state == "local":
+        if records:
+            _declare(opened, records)
+        opened.expiry.begin()
+
+
+def _declare(opened: CollectionHost, records: Sequence[CollectionRecord]) -> None:
     opened.wait_for_disk()
     replica, storage = opened.runtime.attached, opened.local_storage
     replica.refresh()

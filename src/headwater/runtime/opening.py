@@ -37,6 +37,7 @@ from headwater.runtime.console_port import OnConsole
 from headwater.runtime.entered_space import EnteredSpace
 from headwater.runtime.error_report import OnError, chosen, tell
 from headwater.runtime.event_service import EventService
+from headwater.runtime.expiry import OpeningExpiry
 from headwater.runtime.host_parts import HostParts, WorkflowHost
 from headwater.runtime.inspection_port import GraphForm, InspectedSpace, InspectionPort
 from headwater.runtime.lease import Lease
@@ -124,6 +125,7 @@ class Opening(
         self.is_main: bool = options.branch == MAIN
         self.keeps_types: bool = options.local is None if runtime.at_server else lease.path is not None
         self.forces: bool = options.force  # deploy workflows although waiting events would be skipped
+        self.expiry: OpeningExpiry = OpeningExpiry(self, lease, options.kept)
         self._workflows: WorkflowHost | None = None
         self._flows: Hub | None = None
         self.can_await: bool = runtime.can_await

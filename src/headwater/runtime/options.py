@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict, cast
@@ -15,6 +15,8 @@ from headwater.runtime.error_report import ErrorMode, OnError, check_on_error
 from headwater.runtime.lease import Lease
 from headwater.scheduler.scheduler_limits import FAILED_MAX
 from headwater.store.backends.sqlite_file import Durability
+from headwater.store.retention import Retention
+from headwater.values.duration import Duration, to_ms
 from headwater.values.ids import MAIN, Millis
 from headwater.values.seams import Entropy
 
@@ -49,6 +51,7 @@ class OpenOptions(TypedDict, total=False):
     tls: SSLContext | None
     apart: bool
     resolve: Where | None
+    retain: Mapping[str, Duration] | None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -72,6 +75,8 @@ class Options:
     tls: SSLContext | None = None
     # Where spaces are looked for that links name and the program has not open.
     resolve: Where | None = None
+    # How long receipts and sessions are kept, by their words.
+    retain: Mapping[str, Duration] | None = None
     # A clock in milliseconds that never goes back.
     now: Callable[[], float] = field(default_factory=lambda: machine().steady_ms)
 
@@ -84,6 +89,8 @@ class Options:
     jitter: Callable[[], float] = field(default_factory=lambda: machine().random)
     # A runtime of its own: no other app shares its transactions.
     apart: bool = False
+    # The same as one record, made of the words.
+    kept: Retention | None = field(init=False, default=None)
     # For tests: the lease to use instead of a URL; and a function that is called before anything runs.
     lease: Callable[[], Lease] | None = None
     prepare: Callable[[FunctionPort], None] | None = None
@@ -115,10 +122,24 @@ class Options:
         is_folder = isinstance(where, str | PathLike) and bool(str(where)) and "://" not in str(where)
         if where is not None and not callable(where) and not is_folder:
             raise UsageError(f"resolve={where!r}: a folder, or a function from an id to a file, is expected")
+        self.kept = retention_of(self.retain, "retain")
         check_handler(self.on_console)
         kept: object = self.keep_failed
         if type(kept) is not int or kept < 0:
             raise UsageError(f"keep_failed={kept!r} is no number of events; 0 or more is expected", keep_failed=kept)
+
+
+def retention_of(given: Mapping[str, Duration] | None, what: str) -> Retention | None:
+    """What is kept for how long, from words: {"receipts": "30d"}. Raises UsageError."""
+    if given is None:
+        return None
+    found: object = given
+    if not isinstance(found, Mapping) or found.keys() - {"receipts", "sessions"}:
+        raise UsageError(
+            f'{what}={given!r}: times for receipts and sessions are expected, such as {{"receipts": "30d"}}'
+        )
+    times = {name: int(to_ms(each, f"{what}: {name}")) for name, each in given.items()}
+    return Retention(receipts_ms=times.get("receipts"), sessions_ms=times.get("sessions"))
 
 
 def _checked_token(given: object) -> str | None:

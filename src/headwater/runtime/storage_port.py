@@ -12,6 +12,8 @@ from headwater.runtime.connection import Connection
 from headwater.runtime.run_cache import EnginePort, RunCache
 from headwater.store.collection_record import CollectionRecord
 from headwater.store.commit import TableTransaction
+from headwater.store.expiring import ExpiryRound
+from headwater.store.retention import Retention, RetentionRound
 from headwater.store.space_identity import SpaceIdentity
 from headwater.values.ids import BranchId, DocKey
 
@@ -86,6 +88,29 @@ class LocalStorage(StoragePort, EnginePort, Protocol):
     def declare(self, record: CollectionRecord, *, branch: str = ...) -> CollectionRecord:
         """Add to the record of a collection, and build its new indexes. Replicas are notified as of any commit."""
         ...
+
+    def has_expiry(self, branch: BranchId) -> bool:
+        """Whether documents of some collection expire."""
+        ...
+
+    def expire(self, at: ExpiryRound, now_ms: int) -> tuple[int, bool]:
+        """Take the next step of a round of expiry. Returns the number of documents, and whether the round has ended."""
+        ...
+
+    def needs_retention(self, branch: BranchId, kept: Retention, now_ms: int) -> bool:
+        """Whether receipts may be old enough to go, and the last round was a day ago."""
+        ...
+
+    def retain(self, at: RetentionRound, kept: Retention, now_ms: int) -> tuple[int, bool]:
+        """Take the next step of a round of retention. Returns the number of receipts, and whether it has ended."""
+        ...
+
+    def drop_sessions(self, kept: Retention, now_ms: int) -> int:
+        """Forget sessions that are too old, besides those that are in use. Returns their number."""
+        ...
+
+    def set_property(self, key: str, value: str) -> None:
+        """Set a property of the space, unless it is so. Durable when it returns."""
 
     def submit_tables(self, transaction: TableTransaction) -> None:
         """Queue a table transaction."""

@@ -31,6 +31,7 @@ from headwater.server.server_limits import DRAIN_S, GREETING_S, SPACES_MAX
 from headwater.server.spaces.served_spaces import ServedSpaces
 from headwater.server.spaces.server_socket import ServerSocket
 from headwater.store.backends.sqlite_file import check_library
+from headwater.store.retention import Retention
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -65,6 +66,8 @@ class Serving:
     create: bool = True
     # Spaces open at the same time.
     spaces_max: int = SPACES_MAX
+    # How long receipts are kept.
+    kept: Retention | None = None
 
 
 class _Uvicorn(uvicorn.Server):
@@ -184,6 +187,7 @@ class Server:
                 audience=audience,
                 create=self.options.create,
                 spaces_max=self.options.spaces_max,
+                kept=self.options.kept,
             )
         except BaseException:
             self._listener.close()

@@ -7,7 +7,7 @@ a horizon the log was dropped on purpose and snapshots replace it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -15,6 +15,12 @@ import msgspec
 
 from headwater.store.commit import Tables
 from headwater.values.ids import BranchId, DocKey, LocalSeq, Millis, Seq, SessionId
+
+SESSIONS_DROPPED: Final = "sessions_dropped"
+"""The property with the sequence number up to which sessions were forgotten."""
+
+PURGED: Final = "purged"
+"""The property with the horizon at which documents were last deleted with their heads."""
 
 GENESIS: Final = b"\0" * 32
 """The hash that the first commit of a space is chained to."""
@@ -278,6 +284,13 @@ class Backend(Protocol):
     def last_local(self, session: SessionId) -> LocalSeq:
         """The newest accepted commit of a session; 0 if there is none."""
 
+    def drop_sessions(self, through: Seq, live: Collection[SessionId]) -> int:
+        """Forget all commits but the newest of sessions whose newest is not later, besides `live`.
+
+        Returns the number of sessions. The property `sessions_dropped` has the sequence number then.
+        """
+        ...
+
     def shrink(self) -> None:
         """Release memory that is not needed until the next access."""
 
@@ -317,8 +330,12 @@ class Backend(Protocol):
     def shifts(self, after: Seq, through: Seq) -> list[ShiftRow] | None:
         """Folded shifts in order, with `after < seq <= through`; None if not all of them are here."""
 
-    def drop_log(self, horizon: Horizon) -> None:
-        """Delete the log up to the horizon, and snapshots that a newer one at or below it replaces."""
+    def drop_log(self, horizon: Horizon, gone: Sequence[tuple[BranchId, DocKey]] = ()) -> None:
+        """Delete the log up to the horizon, and snapshots that a newer one at or below it replaces.
+
+        Of the documents in `gone`, which are deleted, everything goes: their branches have never written them. If there
+        are some, the property `purged` has the sequence number of the horizon then.
+        """
 
     def integrity(self) -> list[str]:
         """The errors that the database finds in its own file; empty if there are none."""

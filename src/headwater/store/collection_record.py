@@ -32,6 +32,9 @@ CollectionScope: TypeAlias = Literal["space", "user"]
 RECORD_KIND: Final = "collection"
 """The kind of the documents that hold the records."""
 
+EXPIRES: Final = "expires"
+"""The key of a record with the rule of expiry."""
+
 _DIGEST_LETTERS: Final = 12
 
 
@@ -98,6 +101,17 @@ class Shift(msgspec.Struct, frozen=True, gc=False):
     """The top-level fields that changed; None: all, because the document came or went."""
 
 
+class ExpiryRule(msgspec.Struct, frozen=True, gc=False):
+    """When documents of a collection expire: so long after the time in the only field of an index."""
+
+    index: IndexName
+    after_ms: int = 0
+
+    def to_value(self) -> Value:
+        """The rule as it is stored."""
+        return map_of({"index": self.index, "after_ms": self.after_ms})
+
+
 class CollectionRecord(msgspec.Struct, frozen=True, dict=True):
     """The record of one collection. `rest` has what this version does not know, and keeps."""
 
@@ -111,6 +125,18 @@ class CollectionRecord(msgspec.Struct, frozen=True, dict=True):
         """All indexes with their names: the one by id, which every collection has, first."""
         named = {each.name(self.kind): each for each in (BY_ID, *self.indexes)}
         return tuple(NamedIndex(name, each) for name, each in named.items())
+
+    @cached_property
+    def expiry(self) -> ExpiryRule | None:
+        """When its documents expire; None: never. Raises ValueError for a rule that this version does not know."""
+        tree = dict(self.rest).get(EXPIRES)
+        if tree is None:
+            return None
+        rule = msgspec.convert(tree, ExpiryRule)
+        found = next((each.index for each in self.named if each.name == rule.index), None)
+        if found is None or len(found.fields) != 1 or rule.after_ms < 0:
+            raise ValueError(f"its documents expire by {rule.index!r}, which is no index of one field")
+        return rule
 
     @property
     def doc(self) -> DocKey:
@@ -151,10 +177,12 @@ def record_of(doc: DocKey, value: Maybe) -> CollectionRecord:
             raise TypeError("its indexes are not a list")
         known = ("kind", "scope", "indexes")
         rest = tuple((name, each) for name, each in value.items() if name not in known)
-        return CollectionRecord(kind, cast("CollectionScope", scope), tuple(map(_index_of, indexes)), rest)
+        record = CollectionRecord(kind, cast("CollectionScope", scope), tuple(map(_index_of, indexes)), rest)
+        _ = record.expiry
     except (KeyError, TypeError, ValueError, msgspec.ValidationError) as error:
         message = f"{doc} does not hold the record of a collection ({error}); restore the document, or a backup"
         raise CorruptError(message, doc=doc) from error
+    return record
 
 
 def _index_tree(index: Index) -> Value:

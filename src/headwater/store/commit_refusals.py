@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwater.errors import LimitError, LocalProtocolError
+from headwater.errors import LimitError, LocalProtocolError, SessionLostError
 from headwater.store.commit import (
     Commit,
     CommitEntry,
@@ -14,7 +14,7 @@ from headwater.store.commit import (
     Refused,
     encode_operations,
 )
-from headwater.store.state_cache import DocState
+from headwater.store.state_cache import DocState, StateCache
 from headwater.values.address import address_text
 from headwater.values.codec import encode
 from headwater.values.ids import DocKey, Seq
@@ -59,3 +59,25 @@ def too_large(states: list[DocState], effects: tuple[Effect, ...], growth: int) 
 def read_conflict(doc: DocKey, read: Read | PendingRead, seq: Seq) -> Conflict:
     """The conflict of a read with a later write."""
     return Conflict(f"{address_text(doc, read.path)} was written at {seq}, after it was read", doc, read.path, seq)
+
+
+def read_before_purge(commit: Commit, purged: Seq, states: StateCache) -> Conflict | None:
+    """The conflict with a read of a document that was never written, or has been dropped with its past since."""
+    reads: tuple[Read | PendingRead, ...] = (*commit.reads, *commit.pending_reads)
+    for read in reads:
+        seq = read.seq if isinstance(read, Read) else read.basis
+        if seq < purged and not states.get(commit.branch, read.doc).seq:
+            return read_conflict(read.doc, read, purged)
+    return None
+
+
+def from_the_future(doc: DocKey, seq: Seq, head: Seq) -> Refused:
+    """The refusal of a read as of a sequence number after the end of the log."""
+    reason = f"it says to have read {address_text(doc)} as of commit {seq}, and the log ends with commit {head}"
+    return Refused(reason, doc, code=LocalProtocolError.code)
+
+
+def session_dropped(commit: Commit) -> Refused:
+    """The refusal of a commit whose verdict is not known any more."""
+    reason = f"commit {commit.local_seq} of its session is older than sessions are kept; open the space again"
+    return Refused(reason, code=SessionLostError.code)

@@ -14,7 +14,7 @@ import msgspec
 
 from headwater.errors import CorruptError, HistoryError, NotFoundError
 from headwater.store.applying import apply_operation
-from headwater.store.backend import Backend, BodyRow, BranchRow, Fold, Horizon, LogRow
+from headwater.store.backend import PURGED, Backend, BodyRow, BranchRow, Fold, Horizon, LogRow
 from headwater.store.commit import CommitEntry, Entry, ForkEntry, Operation, PatchDoc, decode_entry
 from headwater.store.decided_commit import DecodedEntry, Revision
 from headwater.store.tail import Tail, operations_by_document
@@ -50,6 +50,8 @@ class Documents:
         self.tail = Tail()
         self.folded = backend.folded()
         self.horizon = backend.horizon()
+        # A document without a head may have existed before this commit, and have been dropped whole.
+        self.purged = Seq(int(backend.meta(PURGED) or NEVER))
         self.branches: dict[BranchId, BranchRow] = {row.name: row for row in backend.branches()}
         self.branches.setdefault(MAIN, BranchRow(MAIN, None, NEVER, Millis(0)))
         self._decoded: DecodedEntry | None = None

@@ -20,11 +20,11 @@ from headwater.errors import (
     HeadwaterError,
     InvariantError,
     LimitError,
-    LocalProtocolError,
     NotFoundError,
     StoreError,
     UnavailableError,
 )
+from headwater.store import commit_refusals
 from headwater.store.applying import apply_operation
 from headwater.store.backend import GENESIS, Backend, Fold, Horizon, LogRow, ObservationRow
 from headwater.store.collection_record import Shift
@@ -49,7 +49,6 @@ from headwater.store.commit import (
     Verdict,
     encode_entry,
 )
-from headwater.store.commit_refusals import is_entry_of, number_reused, read_conflict, too_large
 from headwater.store.conflict import affects, first_unseen, possible_touches
 from headwater.store.decided_commit import Recent
 from headwater.store.document import Documents, unfolded
@@ -61,7 +60,6 @@ from headwater.store.same_reads import is_same_pending_read, is_same_read
 from headwater.store.sessions import NO_SESSION, Session, Sessions
 from headwater.store.state_cache import DocState, StateCache, are_all_writes, ends_with_whole_layer, layered_writes
 from headwater.store.store_limits import FOLD_BYTES, FOLD_COMMITS
-from headwater.values.address import address_text
 from headwater.values.ids import BranchId, DocKey, LocalSeq, Millis, Seq, SessionId
 from headwater.values.seams import Clock
 from headwater.values.value_limits import COMMIT_BYTES_MAX, DOCUMENT_BYTES_MAX
@@ -307,11 +305,13 @@ class Engine:
         before = session.elided.get(commit.local_seq)
         if before is not None:
             if before.digest != operations_digest(commit):
-                raise number_reused(commit, before.seq)
+                raise commit_refusals.number_reused(commit, before.seq)
             return Committed(before.seq)
         seq = self._sessions.seq_of(session, commit.local_seq)
         if seq is None:
             stored = session.rejected.get(commit.local_seq)
+            if stored is None and self._sessions.is_dropped(session):
+                return commit_refusals.session_dropped(commit)
             if stored is None and commit.seen is not None and self._objection(commit, session) is None:
                 # It may have been elided, which the log does not record: elide it again if it still can be.
                 applied = self._apply(commit)
@@ -320,8 +320,8 @@ class Engine:
             # The reason is unknown after a restart. Run again, a final refusal is refused again.
             return stored if stored is not None else Conflict("decided before, and rejected")
         entry = batch.entries[seq - self.head - 1] if seq > self.head else self.documents.entry(seq)
-        if entry is not None and not is_entry_of(entry, commit, rides=rides):
-            raise number_reused(commit, seq)
+        if entry is not None and not commit_refusals.is_entry_of(entry, commit, rides=rides):
+            raise commit_refusals.number_reused(commit, seq)
         return Committed(seq)
 
     # -- checking ------------------------------------------------------------------------------------------
@@ -346,13 +346,15 @@ class Engine:
             if unmet is not None:
                 return unmet
         found = self._outdated(commit, session) if commit.reads or commit.pending_reads else None
+        if found is None and self.documents.purged:
+            found = commit_refusals.read_before_purge(commit, self.documents.purged, self.states)
         return self.collections.objection(commit, session) if found is None and commit.spans else found
 
     def _outdated(self, commit: Commit, session: Session) -> Verdict | None:
         """The conflict with its reads, if any."""
         for read in commit.reads:
             if read.seq > self.head:
-                return self._from_the_future(read.doc, read.seq)
+                return commit_refusals.from_the_future(read.doc, read.seq, self.head)
             state = self.states.get(commit.branch, read.doc)
             if state.seq > read.seq:
                 conflict = self._overwritten(commit.branch, state, read)
@@ -360,7 +362,7 @@ class Engine:
                     return conflict
         for pending in commit.pending_reads:
             if pending.basis > self.head:
-                return self._from_the_future(pending.doc, pending.basis)
+                return commit_refusals.from_the_future(pending.doc, pending.basis, self.head)
             state = self.states.get(commit.branch, pending.doc)
             if not are_all_writes(session, state, pending):
                 conflict = self._undermined(commit.branch, session, state, pending)
@@ -368,27 +370,20 @@ class Engine:
                     return conflict
         return None
 
-    def _from_the_future(self, doc: DocKey, seq: Seq) -> Refused:
-        """The refusal of a read as of a sequence number after the end of the log."""
-        reason = (
-            f"it says to have read {address_text(doc)} as of commit {seq}, and the log ends with commit {self.head}"
-        )
-        return Refused(reason, doc, code=LocalProtocolError.code)
-
     def _overwritten(self, branch: BranchId, state: DocState, read: Read) -> Conflict | None:
         """Check a confirmed read against every later write of the document."""
         if read.seq >= state.floor:
             newest = state.newest_touch(read.path, read.depth)
-            return None if newest <= read.seq else read_conflict(read.doc, read, newest)
+            return None if newest <= read.seq else commit_refusals.read_conflict(read.doc, read, newest)
         if read.seq < self.documents.horizon.seq:
             # The log of that time was dropped: the written paths are unknown.
-            return read_conflict(read.doc, read, state.seq)
+            return commit_refusals.read_conflict(read.doc, read, state.seq)
         for revision in self.documents.revisions(branch, read.doc, read.seq, self.head):
             touches = (touch for operation in revision.operations for touch in possible_touches(operation))
             if affects(touches, read.path, read.depth):
-                return read_conflict(read.doc, read, revision.seq)
+                return commit_refusals.read_conflict(read.doc, read, revision.seq)
         newest = state.newest_touch(read.path, read.depth)
-        return None if newest <= self.head else read_conflict(read.doc, read, newest)
+        return None if newest <= self.head else commit_refusals.read_conflict(read.doc, read, newest)
 
     def _undermined(self, branch: BranchId, session: Session, state: DocState, read: PendingRead) -> Conflict | None:
         """Check a read through layers of its session: each was accepted, and no other session wrote in between."""
@@ -410,10 +405,10 @@ class Engine:
         later = state.since(read.basis)
         if later is None:
             if read.basis < self.documents.horizon.seq:
-                return read_conflict(read.doc, read, state.seq)
+                return commit_refusals.read_conflict(read.doc, read, state.seq)
             later = self._writes_in_log(branch, state, read)
         unseen = first_unseen(read.path, read.depth, layered_writes(later, session, read))
-        return None if unseen is None else read_conflict(read.doc, read, unseen)
+        return None if unseen is None else commit_refusals.read_conflict(read.doc, read, unseen)
 
     def _writes_in_log(self, branch: BranchId, state: DocState, read: PendingRead) -> list[Recent]:
         """Writes since a commit, read from the log with their sessions, newest first."""
@@ -487,7 +482,7 @@ class Engine:
             return Refused(reason, code=LimitError.code)
         for state in states:
             if state.bound + size > DOCUMENT_BYTES_MAX:
-                if (refused := too_large(states, effects, size)) is not None:
+                if (refused := commit_refusals.too_large(states, effects, size)) is not None:
                     return refused
                 break
         seq = self._link(batch, body, entry)

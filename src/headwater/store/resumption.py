@@ -226,7 +226,9 @@ def changed_since(engine: Engine, branch: BranchId, rows: Sequence[FarRow]) -> l
             # The log was put back.
             found.append([path for path, _ in places])
         elif head is not None and head[0] <= after:
-            found.append([])
+            # Without a head, it may have been there, and have expired.
+            is_known = head[0] or after >= documents.purged
+            found.append([] if is_known else [path for path, _ in places])
         else:
             found.append(_changed_places(engine, branch, doc, places, after))
     return found

@@ -24,7 +24,7 @@ from headwater.values.overlap import touches
 def is_same_read(documents: Documents, branch: BranchId, state: DocState, read: Read) -> bool:
     """Whether a confirmed read gives the same value in the current state of the document."""
     if read.seq >= state.seq:
-        return True
+        return bool(state.seq) or read.seq >= documents.purged
     if read.seq < documents.horizon.seq:
         return False
     before = documents.at(branch, read.doc, read.seq).value

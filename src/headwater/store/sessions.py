@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from headwater.store.backend import Backend
+from headwater.store.backend import SESSIONS_DROPPED, Backend
 from headwater.store.commit import Commit, Committed, Verdict
 from headwater.store.decided_commit import Elided
 from headwater.store.store_limits import VERDICTS_MAX
@@ -58,6 +58,15 @@ class Sessions:
         if seq is None and local_seq in session.elided:
             return session.elided[local_seq].head
         return seq or self._backend.replayed(session.id, local_seq)
+
+    def is_dropped(self, session: Session) -> bool:
+        """Whether only the newest commit of this session is known, because it is older than sessions are kept."""
+        through = int(self._backend.meta(SESSIONS_DROPPED) or 0)
+        newest = self.seq_of(session, session.last) if through and session.last > 1 else None
+        if newest is None or newest > through:
+            return False
+        # Sessions that were in use are whole.
+        return self.seq_of(session, LocalSeq(session.last - 1)) is None
 
     def first_missing(self, session: Session, first: LocalSeq, last: LocalSeq) -> LocalSeq | None:
         """The first of a range that is not in the log; None if all are."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, Final, Literal, TypeVar
 
 from headwater.cells.document_class import Doc
@@ -12,11 +13,12 @@ from headwater.cells.document_field import DocField
 from headwater.cells.document_kinds import RESERVED, kind_of_id
 from headwater.cells.indexed_fields import field_of, is_unresolved
 from headwater.cells.query_plan import FIELDS_MAX
-from headwater.cells.query_source import QuerySource
+from headwater.cells.query_source import Expires, QuerySource
 from headwater.declare.collections.collection import Collection
 from headwater.declare.verb_port import CURRENT_BUILDER, Verbs
 from headwater.errors import DeclarationError, HeadwaterError
 from headwater.values.author_text import safe_repr
+from headwater.values.duration import Duration, to_ms
 
 D = TypeVar("D", bound=Doc)
 
@@ -86,6 +88,8 @@ class CollectionVerb(Verbs):
         unique: Sequence[object] = (),
         totals: Sequence[Total] = (),
         scope: Literal["space", "user"] = "space",
+        expires: datetime | Literal[False] | None = None,
+        after: Duration = 0,
     ) -> Collection[D]:
         """Declare the collection of a class: its documents can be found by their fields.
 
@@ -99,6 +103,9 @@ class CollectionVerb(Verbs):
             unique: The same for values that no two documents have. None is not compared.
             totals: Sums that queries ask for, made by `hw.total`.
             scope: `"space"`: one collection for all. `"user"`: one for each actor; `Order(...)` makes a document there.
+            expires: A field with a datetime: `Login.until`. A document is deleted some time after this time; one in
+                which it is None, or has no time zone, stays. False ends the expiry that was declared before.
+            after: How long after the time in this field a document expires: `"30d"`.
 
         Returns:
             The collection, which is also the query of all its documents.
@@ -144,6 +151,7 @@ class CollectionVerb(Verbs):
             _indexes(kind, indexes, f"{where}: indexes"),
             _indexes(kind, unique, f"{where}: unique"),
             tuple([_total(kind, each, where) for each in totals]),
+            _expires(kind, expires, after, where),
         )
         try:
             of.named()
@@ -181,6 +189,14 @@ def _fields(kind: type[Doc], given: object, where: str) -> Fields:
     if len({field.name for field in fields}) != len(fields):
         raise DeclarationError(f"{where}: a field is twice in one index")
     return fields
+
+
+def _expires(kind: type[Doc], given: object, after: Duration, where: str) -> Expires:
+    if given is None or given is False:
+        if after != 0:
+            raise DeclarationError(f"{where}: after={after!r} counts from a field; give it as expires=...")
+        return given
+    return field_of(kind, given, f"{where}: expires"), int(to_ms(after, f"{where}: after"))
 
 
 def _total(kind: type[Doc], given: object, where: str) -> tuple[DocField | None, Fields]:

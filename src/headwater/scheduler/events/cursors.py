@@ -25,6 +25,11 @@ def cursor_of(space: str) -> DocKey:
     return doc_key(f"{PREFIX}{space}")
 
 
+def position_of(sender: SendingSpace) -> Value:
+    """The position of an event at its sender, for its receipt: that may go when the sender has acknowledged it."""
+    return array_of([sender.space, sender.lineage, array_of(list(sender.order))])
+
+
 def advance(tx: Transaction, sender: SendingSpace) -> None:
     """The transaction handles the next event of a sender."""
     doc = cursor_of(sender.space)

@@ -316,7 +316,8 @@ class EventDispatcher:
         receipt = event.receipt
         tx.require(Absent(receipt))
         repeatable = ABSENT if event.is_fresh else event.handler.spec.given(event.payload)
-        tx.set(receipt, (), receipts.made(event.handler.spec.stream, outcome, repeatable))
+        sender = ABSENT if event.sender is None else cursors.position_of(event.sender)
+        tx.set(receipt, (), receipts.made(event.handler.spec.stream, outcome, repeatable, sender))
         if event.sender is not None:
             cursors.advance(tx, event.sender)
         if event.is_stored or not event.is_fresh:

@@ -3,6 +3,7 @@
 {"stream": ..., "result": ...}                           handled
 {"stream": ..., "rejected": {"reason": ..., "facts": ...}}   its handler raised `hw.Reject`
 "payload": digest                                        besides, of an event that may be sent again
+"sender": [space, lineage, order]                        besides, of an event that another space has delivered
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ _STREAM: Final = "stream"
 _RESULT: Final = "result"
 _REJECTED: Final = "rejected"
 _PAYLOAD: Final = "payload"
+_SENDER: Final = "sender"
+_BESIDES: Final = {_PAYLOAD, _SENDER}
 _EITHER: Final = ({_STREAM, _RESULT}, {_STREAM, _REJECTED})
 
 REUSED: Final = "its id was used before, for an event with another payload"
@@ -37,8 +40,8 @@ def rejection_of(error: Reject) -> Rejection:
     return Rejection(error.reason, freeze(error.facts, "the facts of hw.Reject"))
 
 
-def made(stream: str, outcome: Value | Rejection, payload: Maybe) -> Value:
-    """A receipt; with a digest of the payload, unless that is ABSENT."""
+def made(stream: str, outcome: Value | Rejection, payload: Maybe, sender: Maybe = ABSENT) -> Value:
+    """A receipt; with a digest of the payload, unless that is ABSENT, and the position at its sender, if it has one."""
     fields: dict[str, Value] = {_STREAM: stream}
     if isinstance(outcome, Rejection):
         fields[_REJECTED] = map_of({"reason": outcome.reason, "facts": outcome.facts})
@@ -46,12 +49,14 @@ def made(stream: str, outcome: Value | Rejection, payload: Maybe) -> Value:
         fields[_RESULT] = outcome
     if payload is not ABSENT:
         fields[_PAYLOAD] = digest(payload).hex()
+    if sender is not ABSENT:
+        fields[_SENDER] = sender
     return map_of(fields)
 
 
 def is_receipt(value: Maybe) -> bool:
     """Whether a value is a receipt: an author's class may have the same name."""
-    return isinstance(value, Mapping) and value.keys() - {_PAYLOAD} in _EITHER
+    return isinstance(value, Mapping) and value.keys() - _BESIDES in _EITHER
 
 
 def rejection_in(receipt: Maybe) -> Rejection | None:

@@ -102,6 +102,11 @@ class Metrics:
         gauge("sessions", "Clients that have a space open.", lambda channel: len(channel.connections))
         gauge("watches", "Documents that clients watch, each as often as it is.", lambda channel: channel.watching)
         gauge("pending_commits", "Commits that wait for a verdict.", lambda channel: len(channel.since))
+        gauge(
+            "expired_documents", "Documents that expired while their space was open.", lambda channel: channel.expired
+        )
+        words = "Spaces whose documents do not expire, because the clock has jumped forward."
+        gauge("expiry_stopped", words, lambda channel: channel.expiry is not None and channel.expiry.is_stopped)
         page.family("commits_total", "counter", "Commits that were accepted.", work.commits)
         page.family("deliveries_total", "counter", "Frames of news that were sent to clients.", work.delivered)
         page.family("groups_total", "counter", "Groups of commits that shared one fsync.", work.groups)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from typing import Final, TypeVar
 
@@ -20,6 +20,7 @@ from headwater.errors import (
     HistoryError,
     PoisonedError,
     ServerLimitError,
+    SessionLostError,
     StoreError,
     StoreFullError,
     UnavailableError,
@@ -27,12 +28,14 @@ from headwater.errors import (
 from headwater.host.storage import Storage
 from headwater.machine import Executor, machine
 from headwater.runtime.attached_replica import Delivered
+from headwater.runtime.expiry import AGAIN_MS, Expiry, expiry_of
 from headwater.server.metrics import Histogram
 from headwater.server.server_limits import PAUSE_S
 from headwater.server.spaces.space_answers import ConnectionPort, SpaceAnswer, made
 from headwater.store import resumption
 from headwater.store.commit import Commit, CommitOutcome, Committed, NewObservation, Submission
 from headwater.store.engine import Engine
+from headwater.store.retention import Retention, is_dropped
 from headwater.sync.frames import (
     AskChanged,
     AskObservations,
@@ -44,7 +47,7 @@ from headwater.sync.frames import (
     encode_frame,
 )
 from headwater.sync.watches import Watches
-from headwater.values.ids import BranchId, DocKey, LocalSeq, SessionId
+from headwater.values.ids import MAIN, BranchId, DocKey, LocalSeq, SessionId
 
 _T = TypeVar("_T")
 
@@ -108,6 +111,8 @@ class Channel:
         self.empty_since: float | None = loop.time()
         self.used_at = loop.time()
         self._is_shrunk = False
+        # None: no documents of this space expire.
+        self.expiry: Expiry | None = None
 
     # -- coming and going ----------------------------------------------------------------------------------
 
@@ -125,12 +130,15 @@ class Channel:
     def last_of(self, branch: BranchId, session: SessionId) -> int:
         """The newest decided commit of a session; 0 for a new one. Not in the loop.
 
-        Raises NotFoundError if there is no such branch.
+        Raises NotFoundError if there is no such branch, and SessionLostError if the session is too old.
         """
 
         def look(engine: Engine) -> int:
             engine.documents.branch(branch)
             # A new session has no decided commits, and a reader stores nothing.
+            if session and is_dropped(engine, session):
+                message = f"this session of space {self.storage.name!r} is older than sessions are kept; open it again"
+                raise SessionLostError(message, space=self.storage.name)
             return engine.last_of(session) if session else 0
 
         if session:
@@ -182,6 +190,26 @@ class Channel:
         # What the disk does not allow is told to the next client that uses the space.
         with suppress(HeadwaterError):
             self._use(Engine.shrink)
+
+    @property
+    def sessions(self) -> Collection[SessionId]:
+        """The sessions of its connections."""
+        return tuple(self.connections)
+
+    @property
+    def expired(self) -> int:
+        """How many documents have expired since the space was opened."""
+        return 0 if self.expiry is None else self.expiry.deleted
+
+    def expire(self, kept: Retention | None, then: Callable[[], object]) -> None:
+        """Delete expired documents and old receipts, as many as are due now. Not in the loop."""
+        found = machine()
+        with suppress(HeadwaterError):
+            # A space that is closed meanwhile is looked at when it is open again.
+            self.expiry = expiry_of(self.storage, MAIN, found.steady_ms, found.now_ms, kept)
+        while self.expiry is not None and not self.is_broken and self.expiry.step() <= AGAIN_MS:
+            found.sleep(AGAIN_MS / 1000)
+        then()
 
     @property
     def watching(self) -> int:

@@ -36,10 +36,12 @@ from headwater.host.space_files import Location, locate, open_space
 from headwater.host.storage import Storage
 from headwater.host.system_clock import SystemClock
 from headwater.machine import machine
+from headwater.runtime.expiry import ROUND_MS
 from headwater.server.metrics import WorkCounts
 from headwater.server.server_limits import DRAIN_S, EMPTY_S, IDLE_S, SHRINKS_MAX, SPACES_MAX, SPARE_S
 from headwater.server.spaces.channel import Channel, SpaceTurns
 from headwater.server.spaces.client_connection import UNKNOWN, ClientConnection, rights_unknown
+from headwater.store.retention import Retention
 from headwater.sync.frame_limits import FRAME_BYTES_MAX, PENDING_MAX, WATCHES_MAX
 from headwater.sync.frames import Open
 from headwater.sync.server_session import Close
@@ -81,6 +83,7 @@ class ServedSpaces:
         audience: str,
         create: bool = True,
         spaces_max: int = SPACES_MAX,
+        kept: Retention | None = None,
     ) -> None:
         self.folder = folder
         self.access = access
@@ -96,6 +99,7 @@ class ServedSpaces:
         self._loop = loop
         self._create = create
         self._spaces_max = spaces_max
+        self._kept = kept
         self._identity = _identity(folder)
         self._threads = machine().pool(THREADS, "headwater-serve")
         self._deciders = DecidingThreads(DECIDERS, "headwater-decide")
@@ -106,6 +110,9 @@ class ServedSpaces:
         self.closing = False
         self._sweep: asyncio.TimerHandle | None = loop.call_later(min(EMPTY_S, IDLE_S) / 2, self._close_empty)
         self._round: asyncio.TimerHandle | None = None
+        # Spaces whose expired documents are being deleted.
+        self._expiring: set[Channel] = set()
+        self._expiry: asyncio.TimerHandle | None = loop.call_later(ROUND_MS / 1000, self._expire)
 
     # -- who may ---------------------------------------------------------------------------------------
 
@@ -305,6 +312,15 @@ class ServedSpaces:
         if not self.closing:
             self._sweep = self._loop.call_later(min(EMPTY_S, IDLE_S) / 2, self._close_empty)
 
+    def _expire(self) -> None:
+        """Have each open space delete its expired documents, in a thread."""
+        for channel in self.channels.values():
+            if channel not in self._expiring:
+                self._expiring.add(channel)
+                self._threads.submit(channel.expire, self._kept, partial(self._expiring.discard, channel))
+        if not self.closing:
+            self._expiry = self._loop.call_later(ROUND_MS / 1000, self._expire)
+
     def _is_left(self, channel: Channel) -> bool:
         return channel.empty_since is not None and self._loop.time() - channel.empty_since >= EMPTY_S
 
@@ -344,6 +360,8 @@ class ServedSpaces:
         self.closing = True
         if self._sweep is not None:
             self._sweep.cancel()
+        if self._expiry is not None:
+            self._expiry.cancel()
         if self._round is not None:
             self._round.cancel()
         if self._tasks:

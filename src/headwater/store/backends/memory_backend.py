@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from hashlib import sha256
 
 import apsw
@@ -11,6 +11,8 @@ import apsw
 from headwater.errors import HeadwaterError, InvariantError, UsageError
 from headwater.store.backend import (
     GENESIS,
+    PURGED,
+    SESSIONS_DROPPED,
     BodyRow,
     BranchRow,
     EntryFold,
@@ -145,9 +147,11 @@ class MemoryBackend:
             self._fold_entries(entries)
         self._shifts += fold.shifts
         if fold.shift_floor is not None and len(self._shifts) > SHIFTS_KEPT + SHIFTS_SLACK:
-            cut = min(fold.shift_floor, self._shifts[-SHIFTS_KEPT - 1].seq)
-            self._shifts = [row for row in self._shifts if row.seq > cut]
-            self._shift_floor = max(self._shift_floor, cut)
+            self._drop_shifts(min(fold.shift_floor, self._shifts[-SHIFTS_KEPT - 1].seq))
+
+    def _drop_shifts(self, cut: Seq) -> None:
+        self._shifts = [row for row in self._shifts if row.seq > cut]
+        self._shift_floor = max(self._shift_floor, cut)
 
     def _fold_entries(self, fold: EntryFold) -> None:
         key = (fold.row.branch, fold.row.name)
@@ -248,6 +252,17 @@ class MemoryBackend:
     def last_local(self, session: SessionId) -> LocalSeq:
         return max((row.last for row in self._replays.get(session, [])), default=LocalSeq(0))
 
+    def drop_sessions(self, through: Seq, live: Collection[SessionId]) -> int:
+        count = 0
+        for session, rows in self._replays.items():
+            newest = max(rows, key=lambda row: row.last)
+            seq = Seq(newest.seq + newest.last - newest.first)
+            if seq <= through and session not in live and (len(rows) > 1 or newest.first < newest.last):
+                self._replays[session] = [ReplayRow(session, newest.last, newest.last, seq)]
+                count += 1
+        self._meta[SESSIONS_DROPPED] = str(through)
+        return count
+
     def shrink(self) -> None:
         """Nothing to do: everything is in memory."""
 
@@ -294,7 +309,16 @@ class MemoryBackend:
         start = bisect_right(self._shifts, after, key=_seq_of)
         return self._shifts[start : bisect_right(self._shifts, through, key=_seq_of)]
 
-    def drop_log(self, horizon: Horizon) -> None:
+    def drop_log(self, horizon: Horizon, gone: Sequence[tuple[BranchId, DocKey]] = ()) -> None:
+        for branch, doc in gone:
+            if self._heads.get(branch, {}).pop(doc, None) is not None:
+                self._keys[branch].remove(doc)
+            self._revisions.pop((branch, doc), None)
+            self._snapshots.pop((branch, doc), None)
+            self._observations.get(branch, {}).pop(doc, None)
+        if gone:
+            self._meta[PURGED] = str(horizon.seq)
+        self._drop_shifts(horizon.seq)
         self._horizon = horizon
         self._log = {seq: row for seq, row in self._log.items() if seq > horizon.seq}
         for key, rows in self._snapshots.items():

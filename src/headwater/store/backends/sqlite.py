@@ -8,7 +8,7 @@ Length: the methods are those of one interface, `store.backend`.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
@@ -19,6 +19,7 @@ import msgspec
 
 from headwater.errors import CorruptError, HeadwaterError, PoisonedError, StoreFullError, UnavailableError
 from headwater.store.backend import (
+    PURGED,
     BodyRow,
     BranchRow,
     Fold,
@@ -31,7 +32,7 @@ from headwater.store.backend import (
     ShiftRow,
     SnapshotRow,
 )
-from headwater.store.backends import sqlite_entries, sqlite_file
+from headwater.store.backends import sqlite_caches, sqlite_entries, sqlite_file
 from headwater.store.backends.checksums import is_log_row, is_snapshot, log_sum, log_values, sum_of
 from headwater.store.backends.sqlite_caches import (
     BRANCH,
@@ -39,6 +40,7 @@ from headwater.store.backends.sqlite_caches import (
     json_list,
     observe,
     observed_rows,
+    purge,
     set_meta,
     unobserve,
     unobserve_at,
@@ -438,6 +440,14 @@ class SqliteBackend:
     def last_local(self, session: SessionId) -> LocalSeq:
         return LocalSeq(self._damage.session(session))
 
+    def drop_sessions(self, through: Seq, live: Collection[SessionId]) -> int:
+        def work(db: apsw.Connection) -> None:
+            dropped.append(sqlite_caches.drop_sessions(db, through, live))
+
+        dropped: list[int] = []
+        self._write(work)
+        return dropped[0]
+
     # -- collections ---------------------------------------------------------------------------------------
 
     def make_collections(self, newest: Seq) -> None:
@@ -494,8 +504,11 @@ class SqliteBackend:
         chain, digest = (bytes.fromhex(self.meta(key) or "") for key in ("horizon_chain", "horizon_digest"))
         return Horizon(Seq(int(self.meta("horizon") or 0)), chain, digest)
 
-    def drop_log(self, horizon: Horizon) -> None:
+    def drop_log(self, horizon: Horizon, gone: Sequence[tuple[BranchId, DocKey]] = ()) -> None:
         def work(db: apsw.Connection) -> None:
+            if gone:
+                purge(db, gone)
+                set_meta(db, PURGED, str(horizon.seq))
             db.execute("delete from log where seq <= ?", (horizon.seq,))
             db.execute("delete from revision where seq <= ?", (horizon.seq,))
             db.execute(
@@ -503,6 +516,8 @@ class SqliteBackend:
                 "where new.branch = old.branch and new.doc = old.doc and new.seq <= ?)",
                 (horizon.seq,),
             )
+            if self._has_collections:
+                sqlite_entries.drop_shifts(db, horizon.seq)
             set_meta(db, "horizon", str(horizon.seq))
             set_meta(db, "horizon_chain", horizon.chain.hex())
             set_meta(db, "horizon_digest", horizon.digest.hex())

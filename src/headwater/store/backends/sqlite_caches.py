@@ -10,9 +10,9 @@ from zlib import crc32
 import apsw
 import msgspec
 
-from headwater.store.backend import BranchRow, Fold, ObservationRow, ReplayRow
+from headwater.store.backend import SESSIONS_DROPPED, BranchRow, Fold, ObservationRow, ReplayRow
 from headwater.store.backends.checksums import head_sum, key_sum, snapshot_sum, sum_of
-from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, Millis
+from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, Millis, Seq, SessionId
 
 BRANCH: Final = "(select id from branch where name = ?)"
 DOC: Final = "(select id from doc where key = ?)"
@@ -22,6 +22,9 @@ _INSERT_MAX: Final = 256
 
 _PREPARED_MAX: Final = 16
 """Rows of a fold for which a statement is prepared each time. For more, it is kept in the cache of the connection."""
+
+_PURGED_AT_ONCE: Final = 1000
+"""Documents whose rows one statement deletes: so many ids fit in its list."""
 
 _encoder: Final = msgspec.json.Encoder()
 
@@ -168,6 +171,24 @@ def _write_replays(db: apsw.Connection, rows: Sequence[ReplayRow]) -> None:
     )
 
 
+def drop_sessions(db: apsw.Connection, through: Seq, live: Collection[SessionId]) -> int:
+    """Forget all commits but the newest of old sessions. Returns the number of sessions."""
+    query = (
+        "select id, name, r.last, r.seq + r.last - r.first from session join replay as r "
+        "on r.session = id and r.last = session.last "
+        "where r.seq + r.last - r.first <= ? and (runs > 1 or r.first < r.last)"
+    )
+    rows = [row for row in db.execute(query, (through,), can_cache=False) if row[1] not in live]
+    db.executemany("delete from replay where session = ?", [(number,) for number, *_ in rows])
+    db.executemany(
+        "insert into replay(session, first, last, seq, sum) values (?, ?, ?, ?, ?)",
+        [(number, last, last, seq, sum_of(name, last, last, seq)) for number, name, last, seq in rows],
+    )
+    db.executemany("update session set runs = 1 where id = ?", [(number,) for number, *_ in rows])
+    set_meta(db, SESSIONS_DROPPED, str(through))
+    return len(rows)
+
+
 def observed_rows(branch: str, rows: Iterable[tuple[object, ...]]) -> list[ObservationRow]:
     """The undamaged rows. A damaged row counts as missing."""
     found: list[ObservationRow] = []
@@ -204,6 +225,29 @@ def observe(db: apsw.Connection, observed: Sequence[tuple[BranchId, ObservationR
             if b in branch
         ],
     )
+
+
+def purge(db: apsw.Connection, gone: Sequence[tuple[BranchId, DocKey]]) -> None:
+    """Delete everything of these documents on these branches."""
+    branch = dict(db.execute("select name, id from branch", can_cache=False))
+    by_branch: dict[BranchId, list[DocKey]] = {}
+    for name, key in gone:
+        by_branch.setdefault(name, []).append(key)
+    for name, keys in by_branch.items():
+        for start in range(0, len(keys), _PURGED_AT_ONCE):
+            part = json_list(keys[start : start + _PURGED_AT_ONCE])
+            docs = "doc in (select id from doc where key in (select value from json_each(?)))"
+            found = db.execute(f"select count(*) from head where branch = ? and {docs}", (branch[name], part)).get
+            _count(db, "heads", -int(str(found)))
+            for table in ("head", "revision", "snapshot", "observation"):
+                db.execute(f"delete from {table} where branch = ? and {docs}", (branch[name], part), can_cache=False)
+            unused = "key in (select value from json_each(?)) and " + " and ".join(
+                f"not exists (select 1 from {table} where {table}.doc = doc.id and branch in (select id from branch))"
+                for table in ("head", "revision", "snapshot", "observation")
+            )
+            found = db.execute(f"select count(*) from doc where {unused}", (part,), can_cache=False).get
+            _count(db, "docs", -int(str(found)))
+            db.execute(f"delete from doc where {unused}", (part,), can_cache=False)
 
 
 def unobserve(db: apsw.Connection, gone: Sequence[tuple[BranchId, DocKey]]) -> None:

@@ -164,7 +164,11 @@ def _trim(db: apsw.Connection, drop: Seq) -> None:
     query = "select seq from shift order by seq desc limit 1 offset ?"
     if db.execute(query, (SHIFTS_KEPT + SHIFTS_SLACK,)).get is None:
         return
-    cut = min(drop, Seq(int(str(db.execute(query, (SHIFTS_KEPT,)).get))))
+    drop_shifts(db, min(drop, Seq(int(str(db.execute(query, (SHIFTS_KEPT,)).get)))))
+
+
+def drop_shifts(db: apsw.Connection, cut: Seq) -> None:
+    """Delete the rows up to this commit."""
     floor = Seq(int(str(db.execute("select value from meta where key = ?", (FLOOR,)).get or NEVER)))
     if cut > floor:
         db.execute("delete from shift where seq <= ?", (cut,))
