@@ -12,10 +12,24 @@ from headwater.cells.indexed_fields import OrderedField
 from headwater.cells.space_port import SpacePort
 from headwater.cells.transaction import Transaction
 from headwater.errors import QueryError
-from headwater.store.collection_record import BY_ID, CollectionRecord, CollectionScope, Index, NamedIndex, user_prefix
+from headwater.store.collection_record import (
+    BY_ID,
+    FIELDS,
+    OWNER,
+    REQUIRED,
+    RULES,
+    TOTALS,
+    TYPES,
+    CollectionRecord,
+    CollectionScope,
+    Index,
+    NamedIndex,
+    user_prefix,
+)
+from headwater.store.collection_rules import Rule, rules_tree
 from headwater.values.ids import DocKey
 from headwater.values.shape import Shaping
-from headwater.values.tree import map_of
+from headwater.values.tree import ABSENT, Value, array_of, map_of
 
 D = TypeVar("D", bound=Doc)
 
@@ -27,7 +41,19 @@ _NOT_ATTACHED: Final = (
 class QuerySource(Generic[D]):
     """A declared collection, as queries use it."""
 
-    __slots__ = ("_fields", "_named", "cls", "declared", "kind", "owner", "scope", "totals", "unique")
+    __slots__ = (
+        "_fields",
+        "_named",
+        "cls",
+        "declared",
+        "kind",
+        "owner",
+        "owner_field",
+        "rules",
+        "scope",
+        "totals",
+        "unique",
+    )
 
     def __init__(  # noqa: PLR0917  # what a declaration says
         self,
@@ -38,6 +64,8 @@ class QuerySource(Generic[D]):
         declared: tuple[tuple[DocField, ...], ...],
         unique: tuple[tuple[DocField, ...], ...],
         totals: tuple[tuple[DocField | None, tuple[DocField, ...]], ...] = (),
+        owner_field: DocField | None = None,
+        rules: tuple[Rule, ...] = (),
     ) -> None:
         self.owner = owner
         self.cls = cls
@@ -48,6 +76,9 @@ class QuerySource(Generic[D]):
         self.unique = unique
         # The summed field of each total, if any, and the fields by which it is kept.
         self.totals = totals
+        # The field that names the owner of a document, and which role may do what.
+        self.owner_field = owner_field
+        self.rules = rules
         self._fields: dict[DocField, OrderedField] = {}
         # Made at first use: a class may name others that are declared after it.
         self._named: tuple[NamedIndex, ...] | None = None
@@ -75,9 +106,20 @@ class QuerySource(Generic[D]):
     def record(self) -> CollectionRecord:
         """The record of this declaration."""
         shaping = Shaping()
-        fields = {name: shaping.shape(field.resolve()[0]) for name, field in fields_of_class(self.cls).items()}
-        rest = (("fields", map_of(fields)), ("types", map_of(shaping.records)))
-        return CollectionRecord(self.kind, self.scope, tuple(each.index for each in self.named()[1:]), rest)
+        resolved = {name: field.resolve() for name, field in fields_of_class(self.cls).items()}
+        rest: dict[str, Value] = {
+            FIELDS: map_of({name: shaping.shape(schema) for name, (schema, _) in resolved.items()}),
+            TYPES: map_of(shaping.records),
+            REQUIRED: array_of(sorted(name for name, (_, default) in resolved.items() if default is ABSENT)),
+        }
+        if self.totals:
+            rest[TOTALS] = array_of([_total_tree(field, by) for field, by in self.totals])
+        if self.owner_field is not None:
+            rest[OWNER] = self.owner_field.name
+        if self.rules:
+            rest[RULES] = rules_tree(self.rules)
+        indexes = tuple(each.index for each in self.named()[1:])
+        return CollectionRecord(self.kind, self.scope, indexes, tuple(sorted(rest.items())))
 
     def named(self) -> tuple[NamedIndex, ...]:
         """The declared indexes, the order by id first."""
@@ -108,3 +150,7 @@ class QuerySource(Generic[D]):
     def document(self, space: SpacePort, key: DocKey) -> D:
         """The handle of a member."""
         return open_doc(self.cls, space, key.partition("/")[2], key)
+
+
+def _total_tree(field: DocField | None, by: tuple[DocField, ...]) -> Value:
+    return map_of({"field": None if field is None else field.name, "by": array_of([each.name for each in by])})

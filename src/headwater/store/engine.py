@@ -28,6 +28,7 @@ from headwater.errors import (
 from headwater.store.applying import apply_operation
 from headwater.store.backend import GENESIS, Backend, Fold, Horizon, LogRow, ObservationRow
 from headwater.store.collection_record import Shift
+from headwater.store.collection_rules import Access
 from headwater.store.collections import Collections
 from headwater.store.commit import (
     UNNUMBERED,
@@ -56,6 +57,7 @@ from headwater.store.document import Documents, unfolded
 from headwater.store.elision import elided, is_elided, newer_basis, operations_digest, seen_through
 from headwater.store.features import COLLECTIONS
 from headwater.store.folding import build_fold
+from headwater.store.guard import declares, objection
 from headwater.store.preconditions import unmet_by
 from headwater.store.same_reads import is_same_pending_read, is_same_read
 from headwater.store.sessions import NO_SESSION, Session, Sessions
@@ -117,6 +119,8 @@ class Engine:
 
     def admit(self, submissions: Sequence[Submission]) -> list[CommitOutcome]:
         """Decide commits in order and write the accepted ones in one transaction. StoreError: none was written."""
+        if not self.collections.is_used and any(map(declares, submissions)):
+            self.collections.enable()
         try:
             return self._admit(submissions, has_marks=False)
         except _TableRefusedError:
@@ -232,7 +236,7 @@ class Engine:
             if states is not None:
                 if commit.seen is not None and is_elided(commit, effects):
                     return self._elide(commit, session, states, effects, batch)
-                verdict = self._append(commit, states, effects, batch)
+                verdict = self._append(commit, states, effects, batch, access=submission.access)
         assert verdict is not None
         self._sessions.record(session, commit.local_seq, verdict)
         batch.decided.append(commit)
@@ -273,7 +277,7 @@ class Engine:
             if commit.local_seq != UNNUMBERED:
                 batch.decided.append(commit)
         else:
-            outcome = self._with_table_writes(commit, more, batch)
+            outcome = self._with_table_writes(commit, more, batch, submission.access)
         accepted = type(outcome.verdict) is Committed
         if batch.has_savepoints:
             self.backend.end_savepoint(keep=accepted)
@@ -281,7 +285,9 @@ class Engine:
             raise _TableRefusedError
         return outcome
 
-    def _with_table_writes(self, commit: Commit, more: tuple[Operation, ...], batch: _Batch) -> CommitOutcome:
+    def _with_table_writes(
+        self, commit: Commit, more: tuple[Operation, ...], batch: _Batch, access: Access | None
+    ) -> CommitOutcome:
         """Append the commit with the operations that its table transaction adds. Without operations, no entry."""
         head = Seq(self.head + len(batch.rows))
         if commit.local_seq == UNNUMBERED:
@@ -296,7 +302,7 @@ class Engine:
         if not isinstance(applied, tuple):
             return CommitOutcome(commit, applied)
         states, effects = applied
-        verdict = self._append(commit, states, effects, batch)
+        verdict = self._append(commit, states, effects, batch, access=access)
         if more and type(verdict) is Committed:
             # The session does not know of these before it has integrated them.
             self._others = verdict.seq
@@ -469,11 +475,16 @@ class Engine:
         effects: tuple[Effect, ...],
         batch: _Batch,
         merged: tuple[BranchId, Seq] | None = None,
+        access: Access | None = None,
     ) -> Verdict:
-        """Append the commit to the batch and update the documents."""
+        """Append the commit to the batch and update the documents, if its session may do that."""
         shifts: Sequence[Shift] = ()
+        if access is not None:
+            refused = objection(effects, self.collections.records(commit.branch), access)
+            if refused is not None:
+                return refused
         if self.collections.is_used:
-            found = self.collections.shifts_of(commit, effects, Seq(self.head + len(batch.rows) + 1))
+            found = self.collections.shifts_of(commit, effects, Seq(self.head + len(batch.rows) + 1), access)
             if isinstance(found, Refused):
                 return found
             shifts = found

@@ -13,6 +13,7 @@ from headwater.cells.document_kinds import RESERVED, kind_of_id
 from headwater.cells.indexed_fields import field_of, is_unresolved
 from headwater.cells.query_plan import FIELDS_MAX
 from headwater.cells.query_source import QuerySource
+from headwater.declare.collections.allowing import Allowance, owner_of, rules_for
 from headwater.declare.collections.collection import Collection
 from headwater.declare.verb_port import CURRENT_BUILDER, Verbs
 from headwater.errors import DeclarationError, HeadwaterError
@@ -86,6 +87,8 @@ class CollectionVerb(Verbs):
         unique: Sequence[object] = (),
         totals: Sequence[Total] = (),
         scope: Literal["space", "user"] = "space",
+        owner: object = None,
+        rules: Sequence[Allowance] = (),
     ) -> Collection[D]:
         """Declare the collection of a class: its documents can be found by their fields.
 
@@ -99,13 +102,15 @@ class CollectionVerb(Verbs):
             unique: The same for values that no two documents have. None is not compared.
             totals: Sums that queries ask for, made by `hw.total`.
             scope: `"space"`: one collection for all. `"user"`: one for each actor; `Order(...)` makes a document there.
+            owner: The field with the name of the actor whose document it is, for rules that allow `"own"`.
+            rules: What each role may do at a server, made by `hw.allow`. Without rules, the right to the space counts.
 
         Returns:
             The collection, which is also the query of all its documents.
 
         Raises:
             DeclarationError: HW110. It is no document class, an index names something else than its fields, or a field
-                has no order; or another class of the app has the same name.
+                has no order; another class of the app has the same name; or the rules contradict each other.
 
         Example:
             ```python
@@ -136,6 +141,7 @@ class CollectionVerb(Verbs):
         if scope not in _SCOPES:
             raise DeclarationError(f"{where}: {scope!r} is no scope of a collection; space or user is expected")
         word = kind_of_id(kind) if name is None else _checked_name(name, where)
+        owner_field = owner_of(kind, owner, where)
         of = QuerySource(
             self.owner,
             kind,
@@ -144,6 +150,8 @@ class CollectionVerb(Verbs):
             _indexes(kind, indexes, f"{where}: indexes"),
             _indexes(kind, unique, f"{where}: unique"),
             tuple([_total(kind, each, where) for each in totals]),
+            owner_field,
+            rules_for(kind, rules, owner_field, where),
         )
         try:
             of.named()
