@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from headwater.cells.rejection import refusal
 from headwater.errors import AddressError, InvariantError, NotFoundError, RejectedError
 from headwater.host.storage import Storage
 from headwater.inspect.document_reading import read_document
@@ -29,7 +30,7 @@ from headwater.runtime.attached_replica import AttachedReplica
 from headwater.runtime.type_checks import check_document, check_write, declared_in
 from headwater.runtime.type_records import PREFIX, Declared
 from headwater.store.browsing import keys, read_seq
-from headwater.store.commit import Committed, DeleteDoc, Operation, PatchDoc, SetDoc
+from headwater.store.commit import Committed, DeleteDoc, Operation, PatchDoc, Refused, SetDoc
 from headwater.store.engine import Engine
 from headwater.values.address import address_text, parse_address, settle_path
 from headwater.values.codec import from_json, to_json
@@ -118,6 +119,8 @@ def write_through(replica: AttachedReplica, command: SetValue, declared: Declare
     """Write by one commit of a replica. Returns its number, and whether it changed a value."""
     doc, steps = parse_address(command.address)
     delete = command.value is MISSING
+    if command.force:
+        replica.force()
     root = replica.read(doc)
     path = settle_path(root, steps)
     if delete and root is ABSENT:
@@ -142,8 +145,10 @@ def write_through(replica: AttachedReplica, command: SetValue, declared: Declare
             return seq, any(effect.touches for effect in pending.effects)
         case None:
             raise InvariantError("a commit that was waited for has no verdict")
-        case refused:
-            raise RejectedError(refused.reason)
+        case Refused() as refused if refused.code:
+            raise refusal(refused)
+        case rejected:
+            raise RejectedError(rejected.reason)
 
 
 def _operation(doc: DocKey, path: Path, root: Maybe, value: Value) -> Operation:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Final, Literal, TypeAlias, cast
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -25,7 +25,6 @@ ROLE_MAX: Final = 64
 _ROLE: Final = re.compile(rf"[^\W_][\w.-]{{0,{ROLE_MAX - 1}}}")
 
 Allowed: TypeAlias = bool | Literal["own"]
-Verb: TypeAlias = Literal["create", "delete"]
 
 
 class Access(msgspec.Struct, frozen=True, gc=False):
@@ -76,15 +75,18 @@ class Rules(msgspec.Struct, frozen=True, gc=False):
         """Why a session may not change a document so; empty if it may. `fields`: those that differ; None: all."""
         mine = self._of(access)
         was_own, is_own = self._is_own(access, before), self._is_own(access, after)
-        if before is ABSENT:
-            is_allowed = any(_is_in(rule.create, own=is_own) for rule in mine)
-            return "" if is_allowed else f"{access.described} may not create it{self._whose(mine, 'create')}"
-        if after is ABSENT:
-            is_allowed = any(_is_in(rule.delete, own=was_own) for rule in mine)
-            return "" if is_allowed else f"{access.described} may not delete it{self._whose(mine, 'delete')}"
-        is_whole = any(not isinstance(rule.write, tuple) and _is_in(rule.write, own=was_own and is_own) for rule in mine)
+        if before is ABSENT or after is ABSENT:
+            verb, own = ("create", is_own) if before is ABSENT else ("delete", was_own)
+            is_allowed = any(_is_in(getattr(rule, verb), own=own) for rule in mine)
+            return "" if is_allowed else f"{access.described} may not {verb} it{self._whose(mine, verb)}"
+        is_whole = any(
+            not isinstance(rule.write, tuple) and _is_in(rule.write, own=was_own and is_own) for rule in mine
+        )
         if is_whole:
             return ""
+        return self._field_objection(access, mine, fields)
+
+    def _field_objection(self, access: Access, mine: Sequence[Rule], fields: Sequence[str] | None) -> str:
         writable = {name for rule in mine if isinstance(rule.write, tuple) for name in rule.write}
         if fields is None:
             return f"{access.described} may not replace it{self._whose(mine, 'write')}"
@@ -142,16 +144,17 @@ def _rule_tree(rule: Rule) -> Value:
 
 def rules_of(owner: Maybe, stored: Maybe) -> Rules:
     """The inverse. Raises ValueError or msgspec.ValidationError for anything else: an ignored rule is a right."""
-    if owner is not ABSENT and type(owner) is not str:
+    field = "" if owner is ABSENT else owner
+    if type(field) is not str:
         raise ValueError("its owner is no field")
     if stored is ABSENT:
-        return Rules(cast("str", owner) if owner is not ABSENT else "")
+        return Rules(field)
     if not is_array(stored):
         raise ValueError("its rules are not a list")
     rules = tuple(msgspec.convert(_plain(each), Rule) for each in stored)
     for rule in rules:
         check_role(rule.role)
-    return Rules(cast("str", owner) if owner is not ABSENT else "", rules)
+    return Rules(field, rules)
 
 
 def _plain(tree: Value) -> Mapping[str, object]:

@@ -468,7 +468,21 @@ class Engine:
             effects[doc] = Effect(doc, state.value, after, touches)
         return [self.states.get(commit.branch, doc) for doc in effects], tuple(effects.values())
 
-    def _append(
+    def _shifts(
+        self, commit: Commit, effects: tuple[Effect, ...], batch: _Batch, access: Access | None
+    ) -> Sequence[Shift] | Refused:
+        """What the commit does to collections, if its session may do that and the documents are right after it.
+
+        The order of checks: rights and rules, types, unique values. A duplicate is told to those who may write it.
+        """
+        refused = objection(effects, self.collections.records(commit.branch), access)
+        if refused is not None:
+            return refused
+        if not self.collections.is_used:
+            return ()
+        return self.collections.shifts_of(commit, effects, Seq(self.head + len(batch.rows) + 1), access)
+
+    def _append(  # noqa: PLR0917  # what was decided about the commit
         self,
         commit: Commit,
         states: list[DocState],
@@ -479,12 +493,8 @@ class Engine:
     ) -> Verdict:
         """Append the commit to the batch and update the documents, if its session may do that."""
         shifts: Sequence[Shift] = ()
-        if access is not None:
-            refused = objection(effects, self.collections.records(commit.branch), access)
-            if refused is not None:
-                return refused
-        if self.collections.is_used:
-            found = self.collections.shifts_of(commit, effects, Seq(self.head + len(batch.rows) + 1), access)
+        if self.collections.is_used or access is not None:
+            found = self._shifts(commit, effects, batch, access)
             if isinstance(found, Refused):
                 return found
             shifts = found

@@ -56,7 +56,7 @@ def objection(
         if doc.startswith(RECORDS):
             return _missing_right("own", doc)
         record = records.get(kind_of(doc))
-        if record is not None and record.rules.rules and scope_prefix(record, doc) is not None:
+        if record is not None and record.rules.rules:
             refused = _by_rules(record, effect, access)
             if refused is not None:
                 return refused

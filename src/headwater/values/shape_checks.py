@@ -38,7 +38,7 @@ class TypeCheck:
         self.kinds: Final = kinds
 
     def misfit(self, before: Maybe, after: Value) -> Misfit | None:  # noqa: ARG002
-        """What does not fit in a value; None if all fits. `before`: the value in its place, ABSENT if there was none."""
+        """What does not fit in a value; None if all fits. `before`: the value before, ABSENT if there was none."""
         return None
 
     def part(self, step: str | int, before: Maybe, after: Value) -> Misfit | None:
@@ -111,7 +111,7 @@ class _Map(TypeCheck):
     def misfit(self, before: Maybe, after: Value) -> Misfit | None:
         if not is_map(after) or is_link(after):
             return self.unfit(after)
-        olds = before if is_map(before) else {}
+        olds: Mapping[str, Value] = before if is_map(before) else {}
         for name, value in after.items():
             old = olds.get(name, ABSENT)
             if self._key is not None and old is ABSENT:
@@ -201,8 +201,10 @@ class TypeChecks:
             case "union":
                 options = [self.of(each) for each in _items(part)]
                 # An option that is not known takes every value.
-                return TypeCheck("Any") if any(type(each) is TypeCheck for each in options) else _Union(
-                    schema.expected, options
+                return (
+                    TypeCheck("Any")
+                    if any(type(each) is TypeCheck for each in options)
+                    else _Union(schema.expected, options)
                 )
             case "record":
                 return self._record(str(part)) if str(part) in self._types else None
@@ -211,7 +213,8 @@ class TypeChecks:
             case "handle" | "of":
                 # Rules beyond the structure are those of programs.
                 return self.of(part)
-        return None
+            case _:
+                return None
 
     def _record(self, name: str) -> _Record:
         made = self._records.get(name)
@@ -219,7 +222,7 @@ class TypeChecks:
             # Known before its fields: a record may contain itself.
             made = self._records[name] = _Record(name)
             table = self._types[name]
-            found = table if is_map(table) else {}
+            found: Mapping[str, Value] = table if is_map(table) else {}
             made.fields.update(self.of_fields(found.get("fields")))
             required = {str(each) for each in _items(found.get("required"))}
             made.required = frozenset(required)

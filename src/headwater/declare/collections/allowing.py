@@ -89,7 +89,7 @@ def allow(
 
 
 def _check(where: str, verb: str, value: object) -> None:
-    if isinstance(value, bool) or (value == OWN and isinstance(value, str) and verb != "read"):
+    if isinstance(value, bool) or (isinstance(value, str) and value == OWN and verb != "read"):
         return
     if verb == "read":
         rest = "; documents of one user are a collection with scope='user'" if value == OWN else ""
