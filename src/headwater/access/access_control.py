@@ -330,7 +330,7 @@ def _facts(grant: Grant) -> dict[str, object]:
         "can": grant.can.word,
         "actor": grant.actor,
         "any_actor": grant.any_actor or None,
-        "roles": list(grant.roles) or None,
+        "roles": ", ".join(grant.roles) or None,
         "expires": grant.expires,
         "note": grant.note,
         "by": os.getuid(),

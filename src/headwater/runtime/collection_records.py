@@ -107,6 +107,7 @@ def _declare_at_server(opened: CollectionHost, records: Sequence[CollectionRecor
         written.append(replica.commit((SetDoc(wanted.doc, wanted.to_value()),)))
     if written:
         opened.wait_for_disk()
+        replica.refresh()
     for pending in written:
         if pending.error is not None or not isinstance(pending.verdict, Committed):
             raise rejection(pending.verdict, pending.error, opened.name)
@@ -172,6 +173,31 @@ def deployed(stored: CollectionRecord, declared: CollectionRecord) -> Collection
     kept = {key: value for key, value in stored.parts.items() if key not in (OWNER, RULES, TOTALS)}
     added = widened(stored, declared)
     return replace(added, rest=tuple(sorted({**kept, **declared.parts}.items())))
+
+
+def changes_of_record(stored: CollectionRecord | None, wanted: CollectionRecord) -> list[str]:
+    """What differs between two records of a collection, in words; empty if nothing does."""
+    before: Mapping[str, Value] = {} if stored is None else stored.parts
+    known, fields = _entries(before.get(FIELDS)), _entries(wanted.parts.get(FIELDS))
+    found = ["new"] if stored is None else []
+    for name in dict.fromkeys((*known, *fields)):
+        here, there = known.get(name, ABSENT), fields.get(name, ABSENT)
+        if not same(here, there):
+            what = " becomes ".join(
+                [Shapes(None).schema(each).expected for each in (here, there) if each is not ABSENT]
+            )
+            found.append(f"field {name}{' dropped' if there is ABSENT else ''}: {what}")
+    for key, what in ((TYPES, "types of records"), (REQUIRED, "fields without a default"), (TOTALS, "totals")):
+        if stored is not None and not same(before.get(key, ABSENT), wanted.parts.get(key, ABSENT)):
+            found.append(f"{what} changed")
+    names = set() if stored is None else {each.name for each in stored.named}
+    found += [f"index {each.name}" for each in wanted.named[1:] if each.name not in names]
+    if not same(before.get(OWNER, ABSENT), wanted.parts.get(OWNER, ABSENT)):
+        found.append(f"owner: {wanted.parts.get(OWNER, 'none')}")
+    rules = wanted.rules.rules
+    if not same(before.get(RULES, ABSENT), wanted.parts.get(RULES, ABSENT)):
+        found.append(f"rules: {', '.join(rule.role for rule in rules) or 'none'}")
+    return found or ([] if stored is None or same(stored.to_value(), wanted.to_value()) else ["other parts"])
 
 
 def _entries(tree: Value) -> Mapping[str, Value]:

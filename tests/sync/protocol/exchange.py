@@ -137,10 +137,10 @@ class Desk:
     has_rules = False
     has_roles = False
 
-    def may_read(self, kind: str) -> bool:
+    def may_read(self, kind: str) -> bool:  # noqa: ARG002
         return True
 
-    def may_change(self, kind: str) -> bool:
+    def may_change(self, kind: str) -> bool:  # noqa: ARG002
         return True
 
     def may(self, right: str) -> bool:
@@ -162,7 +162,7 @@ class Desk:
         )
         place.times += 1
 
-    def submit(self, commit: Commit, notes: tuple[NewObservation, ...], *, force: bool) -> None:
+    def submit(self, commit: Commit, notes: tuple[NewObservation, ...], *, force: bool) -> None:  # noqa: ARG002
         self._place.decide(commit, notes)
 
     def note(self, notes: tuple[NewObservation, ...], gone: tuple[DocKey, ...]) -> None:
