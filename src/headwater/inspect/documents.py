@@ -30,6 +30,7 @@ from headwater.runtime.attached_replica import AttachedReplica
 from headwater.runtime.type_checks import check_document, check_write, declared_in
 from headwater.runtime.type_records import PREFIX, Declared
 from headwater.store.browsing import keys, read_seq
+from headwater.store.collection_record import kind_of, record_doc
 from headwater.store.commit import Committed, DeleteDoc, Operation, PatchDoc, Refused, SetDoc
 from headwater.store.engine import Engine
 from headwater.values.address import address_text, parse_address, settle_path
@@ -133,7 +134,10 @@ def write_through(replica: AttachedReplica, command: SetValue, declared: Declare
         check_document(declared, doc, root, create=command.create)
         operation = _operation(doc, path, root, freeze(from_json(command.value), command.address))
     try:
-        check_write(declared, operation, root, path)
+        kind = kind_of(doc)
+        if not kind or replica.read(record_doc(kind)) is ABSENT:
+            # Otherwise the collection checks it, where it is decided.
+            check_write(declared, operation, root, path)
         pending = replica.commit([operation])
     except AddressError as error:
         raise AddressError(f"in document {address_text(doc)}: {error.message}", **error.facts) from None
