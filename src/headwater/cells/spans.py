@@ -33,7 +33,7 @@ _NOTHING: Final[Mapping[DocKey, Draft]] = {}
 
 
 class Bodies(Enum):
-    """What becomes of documents that are read together with their keys."""
+    """Whether documents that are read together with their keys stay loaded."""
 
     KEEP = auto()
     RELEASE = auto()

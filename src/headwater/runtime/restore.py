@@ -355,7 +355,7 @@ class Restorer:
         replica = self._space.replica
         if self._space.scheduler.persistence.late:
             self._space.note_late()
-        if self._space.scheduler.graph.spans.has_unnoted:
+        if self._space.scheduler.graph.spans.unnoted:
             self._space.note_same_answers()
         notes = replica.decided_observations()
         if notes:

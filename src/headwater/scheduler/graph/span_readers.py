@@ -102,7 +102,7 @@ class SpanReaders:
         self._fresh: dict[LiveTally, None] = {}
         self._touched: dict[LiveTally, DocKey] = {}
         # Those that a notification has touched since the readers were noted last.
-        self._unnoted: dict[LiveTally, None] = {}
+        self.unnoted: dict[LiveTally, None] = {}
 
     @property
     def visits(self) -> int:
@@ -206,22 +206,17 @@ class SpanReaders:
                 continue
             before = live.digest
             self._fill(live)
-            self._unnoted[live] = None
+            self.unnoted[live] = None
             if live.digest != before:
                 found += [(node, doc) for node, seen in live.readers.items() if seen != live.digest]
         return found
 
-    @property
-    def has_unnoted(self) -> bool:
-        """Whether documents have changed in spans of questions since the nodes that ask them were noted."""
-        return bool(self._unnoted)
-
     def take_unnoted(self) -> list[Node]:
         """The nodes that have the same answers as before, though documents have changed since they were noted."""
         found: dict[Node, None] = {}
-        for live in self._unnoted:
+        for live in self.unnoted:
             found.update((node, None) for node, seen in live.readers.items() if seen == live.digest)
-        self._unnoted.clear()
+        self.unnoted.clear()
         return list(found)
 
     # -- tallies -------------------------------------------------------------------------------------------
@@ -252,7 +247,7 @@ class SpanReaders:
         del self._tallies[key]
         self._indexes[key.index].remove(key, live)
         self._touched.pop(live, None)
-        self._unnoted.pop(live, None)
+        self.unnoted.pop(live, None)
         self._release(key.index)
 
     def _fill(self, live: LiveTally) -> Tally:
