@@ -70,7 +70,6 @@
 
 HW3nn is reserved for labels. Expected outcomes, such as a conflict, are values: see `store.commit`. They are raised
 only where no value can be returned: at the end of a `with` block, and by `sync`.
-
 Length: one tree, in one place.
 """
 

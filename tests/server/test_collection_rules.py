@@ -285,6 +285,21 @@ def test_pages_about_a_space_do_not_show_a_hidden_collection(shop: Server) -> No
             assert (recipe in answer.text) == is_shown
 
 
+def test_a_change_of_rules_reaches_sessions_that_are_open(shop: Server) -> None:
+    doc = order(shop)
+    with session(shop, None) as owner, session(shop, token(shop, "courier")) as replica:
+        assert replica.read(doc) is not ABSENT
+        record = owner.read(DocKey("space/collection:order"))
+        hiding: Any = {**record, "rules": [{"role": "clerk", "read": True}]}  # type: ignore[dict-item]
+        assert isinstance(try_commit(owner, SetDoc(DocKey("space/collection:order"), freeze(hiding))), Committed)
+        until(lambda: (replica.refresh(), replica.read(doc))[1] is ABSENT, "it is hidden")
+        owner.read(doc)
+        assert isinstance(try_commit(owner, replace(doc, "state", "paid")), Committed)
+        assert isinstance(try_commit(owner, SetDoc(DocKey("space/collection:order"), record)), Committed)  # type: ignore[arg-type]
+        until(lambda: (replica.refresh(), replica.read(doc))[1] is not ABSENT, "it is shown again")
+        assert replica.read(doc)["state"] == "paid"  # type: ignore[call-overload, index]
+
+
 # --- programs -------------------------------------------------------------------------------------------------
 
 

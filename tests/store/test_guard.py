@@ -112,7 +112,7 @@ def test_what_did_not_fit_before_blocks_no_write_to_another_field() -> None:
 
 def test_a_merge_is_checked_too() -> None:
     made = Orders()
-    branching.fork(made.engine, BranchId("side"), MAIN)
+    branching.fork(made.engine, SimClock(), "side")
     assert isinstance(made.write(DeleteDoc(doc_key("collection:order")), branch="side"), Committed)
     assert isinstance(made.write(put("order:a", {"n": "x"}), branch="side"), Committed)
     outcome = branching.merge(made.engine, BranchId("side"), MAIN)

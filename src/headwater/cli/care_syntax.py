@@ -114,11 +114,11 @@ GRANT: Final = (
     Column("can"),
     Column("actor", text=_actor),
     "any_actor",
-    Column("roles", text=_roles),
     Column("created", shown=lambda record: local_time(record["created"], "%Y-%m-%d %H:%M")),
     Column("expires", shown=_expires),
     "expired",
     Column("note", elastic=True),
+    Column("roles", text=_roles),
     "public",
 )
 AUDIT: Final = (

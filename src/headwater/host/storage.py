@@ -358,8 +358,7 @@ class Storage(BetweenGroups):
             group, waiting = self._group, self._waiting
             while waiting and len(group) < self._group_max:
                 if group and (declares(waiting[0]) or declares(group[0])):
-                    # New indexes are built from what is in the log: neither before nor after it in one transaction.
-                    break
+                    break  # alone: new indexes are built from what is in the log
                 group.append(waiting[0])
                 waiting.popleft()
             if not group:

@@ -149,8 +149,8 @@ def write_through(replica: AttachedReplica, command: SetValue, declared: Declare
             return seq, any(effect.touches for effect in pending.effects)
         case None:
             raise InvariantError("a commit that was waited for has no verdict")
-        case Refused() as refused if refused.code:
-            raise refusal(refused)
+        case Refused() as refused if isinstance(error := refusal(refused), RejectedError):
+            raise error
         case rejected:
             raise RejectedError(rejected.reason)
 

@@ -37,11 +37,11 @@ from headwater.store.collection_record import (
     scope_prefix,
 )
 from headwater.store.collection_rules import Access
-from headwater.store.commit import Commit, CommitEntry, Conflict, Effect, Refused, SpanRead, Verdict
+from headwater.store.commit import Commit, CommitEntry, Conflict, Effect, Refused, SpanRead, Submission, Verdict
 from headwater.store.document import Documents
 from headwater.store.entries import Entries, Undone
 from headwater.store.features import COLLECTIONS, parse
-from headwater.store.guard import RECORDS, misfit
+from headwater.store.guard import RECORDS, declares, misfit, objection
 from headwater.store.sessions import Session, Sessions
 from headwater.store.shifts import Feed
 from headwater.store.span_conflicts import SpanView, first_hit
@@ -102,6 +102,11 @@ class Collections:
             self._start()
             self.is_used = True
 
+    def prepare(self, submissions: Sequence[Submission]) -> None:
+        """Make the tables if one of these commits declares the first collection."""
+        if not self.is_used and any(map(declares, submissions)):
+            self.enable()
+
     # -- records -------------------------------------------------------------------------------------------
 
     def records(self, branch: BranchId) -> Mapping[str, CollectionRecord]:
@@ -154,9 +159,12 @@ class Collections:
     ) -> list[Shift] | Refused:
         """What a commit does to the documents of collections if it becomes the next of the log.
 
-        Refused if a value does not fit its field, or two documents would have the same unique values.
+        Refused, in this order, if the session may not do that, if a value does not fit its field, and if two documents
+        would have the same unique values.
         """
         records = self.records(commit.branch)
+        if access is not None and (refused := objection(effects, records, access)) is not None:
+            return refused
         shifts: list[Shift] = _NO_SHIFTS
         for effect in effects:
             doc = effect.doc

@@ -57,7 +57,6 @@ from headwater.store.document import Documents, unfolded
 from headwater.store.elision import elided, is_elided, newer_basis, operations_digest, seen_through
 from headwater.store.features import COLLECTIONS
 from headwater.store.folding import build_fold
-from headwater.store.guard import declares, objection
 from headwater.store.preconditions import unmet_by
 from headwater.store.same_reads import is_same_pending_read, is_same_read
 from headwater.store.sessions import NO_SESSION, Session, Sessions
@@ -119,8 +118,7 @@ class Engine:
 
     def admit(self, submissions: Sequence[Submission]) -> list[CommitOutcome]:
         """Decide commits in order and write the accepted ones in one transaction. StoreError: none was written."""
-        if not self.collections.is_used and any(map(declares, submissions)):
-            self.collections.enable()
+        self.collections.prepare(submissions)
         try:
             return self._admit(submissions, has_marks=False)
         except _TableRefusedError:
@@ -277,7 +275,7 @@ class Engine:
             if commit.local_seq != UNNUMBERED:
                 batch.decided.append(commit)
         else:
-            outcome = self._with_table_writes(commit, more, batch, submission.access)
+            outcome = self._with_table_writes(commit, more, batch)
         accepted = type(outcome.verdict) is Committed
         if batch.has_savepoints:
             self.backend.end_savepoint(keep=accepted)
@@ -285,9 +283,7 @@ class Engine:
             raise _TableRefusedError
         return outcome
 
-    def _with_table_writes(
-        self, commit: Commit, more: tuple[Operation, ...], batch: _Batch, access: Access | None
-    ) -> CommitOutcome:
+    def _with_table_writes(self, commit: Commit, more: tuple[Operation, ...], batch: _Batch) -> CommitOutcome:
         """Append the commit with the operations that its table transaction adds. Without operations, no entry."""
         head = Seq(self.head + len(batch.rows))
         if commit.local_seq == UNNUMBERED:
@@ -302,7 +298,7 @@ class Engine:
         if not isinstance(applied, tuple):
             return CommitOutcome(commit, applied)
         states, effects = applied
-        verdict = self._append(commit, states, effects, batch, access=access)
+        verdict = self._append(commit, states, effects, batch)
         if more and type(verdict) is Committed:
             # The session does not know of these before it has integrated them.
             self._others = verdict.seq
@@ -340,8 +336,7 @@ class Engine:
         basis, commit = submission.basis, submission.commit
         if basis is None or self._author != session.id or commit.preconditions:
             return False
-        is_next = commit.local_seq == session.last + 1 and session.gap <= basis.local_seq
-        return is_next and self._others <= basis.seq
+        return commit.local_seq == session.last + 1 and session.gap <= basis.local_seq and self._others <= basis.seq
 
     def _objection(self, commit: Commit, session: Session) -> Verdict | None:
         """The verdict against the commit; None if there is none."""
@@ -468,20 +463,6 @@ class Engine:
             effects[doc] = Effect(doc, state.value, after, touches)
         return [self.states.get(commit.branch, doc) for doc in effects], tuple(effects.values())
 
-    def _shifts(
-        self, commit: Commit, effects: tuple[Effect, ...], batch: _Batch, access: Access | None
-    ) -> Sequence[Shift] | Refused:
-        """What the commit does to collections, if its session may do that and the documents are right after it.
-
-        The order of checks: rights and rules, types, unique values. A duplicate is told to those who may write it.
-        """
-        refused = objection(effects, self.collections.records(commit.branch), access)
-        if refused is not None:
-            return refused
-        if not self.collections.is_used:
-            return ()
-        return self.collections.shifts_of(commit, effects, Seq(self.head + len(batch.rows) + 1), access)
-
     def _append(  # noqa: PLR0917  # what was decided about the commit
         self,
         commit: Commit,
@@ -491,13 +472,12 @@ class Engine:
         merged: tuple[BranchId, Seq] | None = None,
         access: Access | None = None,
     ) -> Verdict:
-        """Append the commit to the batch and update the documents, if its session may do that."""
-        shifts: Sequence[Shift] = ()
+        """Append the commit to the batch and update the documents."""
+        shifts: Sequence[Shift] | Refused = ()
         if self.collections.is_used or access is not None:
-            found = self._shifts(commit, effects, batch, access)
-            if isinstance(found, Refused):
-                return found
-            shifts = found
+            shifts = self.collections.shifts_of(commit, effects, Seq(self.head + len(batch.rows) + 1), access)
+            if isinstance(shifts, Refused):
+                return shifts
         entry = CommitEntry(
             commit.branch, commit.session, commit.local_seq, batch.at, commit.operations, merged, commit.seen
         )
@@ -594,8 +574,7 @@ class Engine:
             return self._build_fold(is_last=False)
         if not self.collections.due:
             return None
-        # Of an index alone.
-        fold = Fold(self.documents.folded)
+        fold = Fold(self.documents.folded)  # of an index alone
         self.collections.add_entries(fold)
         return fold
 

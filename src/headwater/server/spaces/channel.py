@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Final, TypeVar
 
@@ -29,13 +29,12 @@ from headwater.machine import Executor, machine
 from headwater.runtime.attached_replica import Delivered
 from headwater.server.metrics import Histogram
 from headwater.server.server_limits import PAUSE_S
+from headwater.server.spaces.rule_changes import changed_rules
 from headwater.server.spaces.space_answers import ConnectionPort, SpaceAnswer, made
 from headwater.store import resumption
-from headwater.store.collection_record import record_of
-from headwater.store.collection_rules import NO_RULES, Access, Rules
+from headwater.store.collection_rules import Access, Rules
 from headwater.store.commit import Commit, CommitOutcome, Committed, NewObservation, Refused, Submission
 from headwater.store.engine import Engine
-from headwater.store.guard import RECORDS
 from headwater.sync.frames import (
     AskChanged,
     AskObservations,
@@ -49,7 +48,6 @@ from headwater.sync.frames import (
 )
 from headwater.sync.watches import Watches
 from headwater.values.ids import BranchId, DocKey, LocalSeq, SessionId
-from headwater.values.tree import ABSENT, Maybe
 
 _T = TypeVar("_T")
 
@@ -275,7 +273,7 @@ class Channel:
     def deliver(self, decided: Delivered) -> None:
         """Called by the deciding thread, while the storage is locked."""
         if self.rules:
-            for branch, kind, rules in _rules_in(decided):
+            for branch, kind, rules in changed_rules(decided):
                 if branch in self.rules:
                     others = {each: found for each, found in self.rules[branch].items() if each != kind}
                     self.rules[branch] = {**others, kind: rules} if rules.rules else others
@@ -354,7 +352,7 @@ class Channel:
 
     def _enforce_new_rules(self, decided: list[CommitOutcome | Failure]) -> None:
         """Have sessions connect again after a change of rules: they ask anew for what they hold."""
-        changed = {branch for branch, _, _ in _rules_in(decided)}
+        changed = {branch for branch, _, _ in changed_rules(decided)}
         for connection in list(self.connections.values()) if changed else ():
             if connection.talk.branch in changed and not connection.may("own"):
                 connection.talk.turned_away("the rules of a collection have changed; connect again")
@@ -400,18 +398,3 @@ class Channel:
         """Close the storage. Waits for the disk: not in the loop."""
         self.storage.leave(self)
         self.storage.close()
-
-
-def _rules_in(decided: Iterable[object]) -> Iterator[tuple[BranchId, str, Rules]]:
-    """The changes of rules in decided commits: branch, kind and the rules from then on."""
-    for outcome in decided:
-        if isinstance(outcome, CommitOutcome) and isinstance(outcome.verdict, Committed):
-            for effect in outcome.effects:
-                if effect.doc.startswith(RECORDS):
-                    before, after = _rules(effect.doc, effect.before), _rules(effect.doc, effect.after)
-                    if before != after:
-                        yield outcome.commit.branch, effect.doc.removeprefix(RECORDS), after
-
-
-def _rules(doc: DocKey, value: Maybe) -> Rules:
-    return NO_RULES if value is ABSENT else record_of(doc, value).rules
