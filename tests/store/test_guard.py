@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headwater.errors import CorruptError
+from headwater.errors import CorruptError, RuleError
 from headwater.store import branching
 from headwater.store.backends.memory_backend import MemoryBackend
 from headwater.store.collection_record import CollectionRecord, Index, IndexField, record_of
@@ -115,10 +115,12 @@ def test_a_merge_is_checked_too() -> None:
     branching.fork(made.engine, SimClock(), "side")
     assert isinstance(made.write(DeleteDoc(doc_key("collection:order")), branch="side"), Committed)
     assert isinstance(made.write(put("order:a", {"n": "x"}), branch="side"), Committed)
-    outcome = branching.merge(made.engine, BranchId("side"), MAIN)
-    assert isinstance(outcome.verdict, Committed | Refused)
-    # The merge takes the record's deletion along, so nothing is enforced after it.
-    assert isinstance(outcome.verdict, Committed) == (made.value("collection:order") is ABSENT)
+    # By the record of the branch that takes it in.
+    with pytest.raises(RuleError, match="order:a/n: expected int"):
+        branching.merge(made.engine, BranchId("side"), MAIN)
+    assert made.value("order:a") is ABSENT
+    assert isinstance(made.write(put("order:a", {"n": 1}), branch="side"), Committed)
+    assert isinstance(branching.merge(made.engine, BranchId("side"), MAIN).verdict, Committed)
 
 
 def test_a_refused_commit_leaves_no_trace() -> None:

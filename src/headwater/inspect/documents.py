@@ -134,9 +134,7 @@ def write_through(replica: AttachedReplica, command: SetValue, declared: Declare
         check_document(declared, doc, root, create=command.create)
         operation = _operation(doc, path, root, freeze(from_json(command.value), command.address))
     try:
-        kind = kind_of(doc)
-        if not kind or replica.read(record_doc(kind)) is ABSENT:
-            # Otherwise the collection checks it, where it is decided.
+        if not _is_member(replica, doc):
             check_write(declared, operation, root, path)
         pending = replica.commit([operation])
     except AddressError as error:
@@ -153,6 +151,12 @@ def write_through(replica: AttachedReplica, command: SetValue, declared: Declare
             raise error
         case rejected:
             raise RejectedError(rejected.reason)
+
+
+def _is_member(replica: AttachedReplica, doc: DocKey) -> bool:
+    """Whether a document is of a collection, whose types are checked where the commit is decided."""
+    kind = kind_of(doc)
+    return bool(kind) and replica.read(record_doc(kind)) is not ABSENT
 
 
 def _operation(doc: DocKey, path: Path, root: Maybe, value: Value) -> Operation:
