@@ -120,8 +120,7 @@ def write_through(replica: AttachedReplica, command: SetValue, declared: Declare
     """Write by one commit of a replica. Returns its number, and whether it changed a value."""
     doc, steps = parse_address(command.address)
     delete = command.value is MISSING
-    if command.force:
-        replica.force()
+    replica.force(command.force)
     root = replica.read(doc)
     path = settle_path(root, steps)
     if delete and root is ABSENT:

@@ -121,9 +121,9 @@ class AttachedReplica(Replica):
         # Threads that share a replica exclude each other. A listener may commit, so the lock is reentrant.
         self.lock = self._turn = machine().rlock()
 
-    def force(self) -> None:
-        """From now on, commit values although they do not fit the types of their collection."""
-        self._port.forces = True
+    def force(self, forces: bool = True) -> None:  # noqa: FBT001, FBT002  # says what it is
+        """From now on, whether to commit values although they do not fit the types of their collection."""
+        self._port.forces = forces
 
     def read(self, doc: DocKey) -> Maybe:
         """The document with pending commits applied."""
