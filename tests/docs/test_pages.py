@@ -51,6 +51,7 @@ BUDGETS = {
     "guide/documents.md": 600,
     "guide/collections.md": 700,
     "guide/queries.md": 800,
+    "guide/rules.md": 700,
     "guide/types.md": 400,
     "guide/transactions.md": 700,
     "guide/computed.md": 900,

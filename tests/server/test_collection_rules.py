@@ -111,6 +111,11 @@ def try_commit(replica: RemoteReplica, *operations: Operation) -> Any:
     return pending.verdict if pending.verdict is not None else pending.error
 
 
+def now(replica: RemoteReplica, doc: DocKey) -> Maybe:
+    replica.refresh()
+    return replica.read(doc)
+
+
 def order(server: Server) -> DocKey:
     return docs(server, "order")[0]
 
@@ -255,7 +260,7 @@ def test_nothing_of_a_hidden_collection_is_in_any_frame(shop: Server, frames: li
             assert isinstance(try_commit(owner, replace(recipe, "text", f"{SECRET} {text}")), Committed)
         made = SetDoc(DocKey("space/recipe:new"), freeze({"text": SECRET}))
         assert isinstance(try_commit(owner, made, replace_note()), Committed)
-        until(lambda: (replica.refresh(), replica.read(doc_key("shop.note")))[1] == "done", "the note")
+        until(lambda: now(replica, doc_key("shop.note")) == "done", "the note")
         of_reader = [each for each in frames if b"done" in each]
         assert of_reader
         assert all(b"recipe:new" not in each and SECRET.encode() not in each for each in of_reader)
@@ -292,11 +297,11 @@ def test_a_change_of_rules_reaches_sessions_that_are_open(shop: Server) -> None:
         record = owner.read(DocKey("space/collection:order"))
         hiding: Any = {**record, "rules": [{"role": "clerk", "read": True}]}  # type: ignore[dict-item]
         assert isinstance(try_commit(owner, SetDoc(DocKey("space/collection:order"), freeze(hiding))), Committed)
-        until(lambda: (replica.refresh(), replica.read(doc))[1] is ABSENT, "it is hidden")
+        until(lambda: now(replica, doc) is ABSENT, "it is hidden")
         owner.read(doc)
         assert isinstance(try_commit(owner, replace(doc, "state", "paid")), Committed)
         assert isinstance(try_commit(owner, SetDoc(DocKey("space/collection:order"), record)), Committed)  # type: ignore[arg-type]
-        until(lambda: (replica.refresh(), replica.read(doc))[1] is not ABSENT, "it is shown again")
+        until(lambda: now(replica, doc) is not ABSENT, "it is shown again")
         assert replica.read(doc)["state"] == "paid"  # type: ignore[call-overload, index]
 
 

@@ -6,12 +6,19 @@ from typing import Final
 
 import click
 
-from headwater.cli.output import Column
+from headwater.cli.output import Column, Record
 from headwater.cli.shared_syntax import Group, action, as_list, on_branch, on_server
+
+
+def _changes(record: Record) -> str:
+    found = record["changes"]
+    assert isinstance(found, list)
+    return "; ".join(found)
+
 
 DEPLOYED: Final = (
     Column("collection"),
-    Column("changes", text=lambda record: "; ".join(map(str, record["changes"])), elastic=True),  # type: ignore[arg-type]
+    Column("changes", text=_changes, elastic=True),
     Column("seq", shown=lambda record: str(record["seq"] or ""), number=True),
 )
 

@@ -146,8 +146,8 @@ def write_through(replica: AttachedReplica, command: SetValue, declared: Declare
             return seq, any(effect.touches for effect in pending.effects)
         case None:
             raise InvariantError("a commit that was waited for has no verdict")
-        case Refused() as refused if isinstance(error := refusal(refused), RejectedError):
-            raise error
+        case Refused() as refused if isinstance(coded := refusal(refused), RejectedError):
+            raise coded
         case rejected:
             raise RejectedError(rejected.reason)
 

@@ -193,7 +193,7 @@ def changes_of_record(stored: CollectionRecord | None, wanted: CollectionRecord)
     names = set() if stored is None else {each.name for each in stored.named}
     found += [f"index {each.name}" for each in wanted.named[1:] if each.name not in names]
     if not same(before.get(OWNER, ABSENT), wanted.parts.get(OWNER, ABSENT)):
-        found.append(f"owner: {wanted.parts.get(OWNER, 'none')}")
+        found.append(f"owner: {wanted.rules.owner or 'none'}")
     rules = wanted.rules.rules
     if not same(before.get(RULES, ABSENT), wanted.parts.get(RULES, ABSENT)):
         found.append(f"rules: {', '.join(rule.role for rule in rules) or 'none'}")

@@ -473,11 +473,12 @@ class Engine:
         access: Access | None = None,
     ) -> Verdict:
         """Append the commit to the batch and update the documents."""
-        shifts: Sequence[Shift] | Refused = ()
+        shifts: Sequence[Shift] = ()
         if self.collections.is_used or access is not None:
-            shifts = self.collections.shifts_of(commit, effects, Seq(self.head + len(batch.rows) + 1), access)
-            if isinstance(shifts, Refused):
-                return shifts
+            found = self.collections.shifts_of(commit, effects, Seq(self.head + len(batch.rows) + 1), access)
+            if isinstance(found, Refused):
+                return found
+            shifts = found
         entry = CommitEntry(
             commit.branch, commit.session, commit.local_seq, batch.at, commit.operations, merged, commit.seen
         )
@@ -514,8 +515,7 @@ class Engine:
 
     def _write(self, batch: _Batch) -> None:
         if batch.rows or batch.fold is not None or batch.observed or batch.has_table_writes:
-            append = self._host_append or self.backend.append
-            append(batch.rows, batch.fold, batch.observed)
+            (self._host_append or self.backend.append)(batch.rows, batch.fold, batch.observed)
         if batch.fold is not None:
             if batch.fold.through > self.documents.folded:
                 self.documents.after_fold(batch.fold)

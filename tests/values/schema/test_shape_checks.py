@@ -15,7 +15,8 @@ from headwater.values.link import link_to
 from headwater.values.shape import Shapes, misfit_of
 from headwater.values.shape_checks import TypeChecks, misfit_of_fields
 from headwater.values.tree import ABSENT, freeze
-from tests.values.schema.test_shape import HINTS, Bits, Node, Note, Open, kept
+from tests.values.schema.shapes import Node, Note
+from tests.values.schema.test_shape import HINTS, Bits, Open, kept
 from tests.values.strategies import plain_values
 
 
@@ -101,6 +102,7 @@ def test_only_fields_that_differ_are_checked() -> None:
 
 
 def test_a_shape_of_a_later_version_takes_everything() -> None:
-    for shape in ("matrix", {"matrix": 3}, {"union": ["int", {"matrix": 3}]}, 5, None, []):
+    later: list[Any] = ["matrix", {"matrix": 3}, {"union": ["int", {"matrix": 3}]}, 5, None, []]
+    for shape in later:
         check = TypeChecks(freeze({})).of(freeze(shape))
         assert check.misfit(ABSENT, freeze({"x": [1, "y"]})) is None
