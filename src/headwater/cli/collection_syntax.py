@@ -33,7 +33,7 @@ def collections() -> None:
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 @action("deploy_actions", on_branch, on_server, as_list(*DEPLOYED))
 def deploy_collections() -> None:
-    """Replace the fields, types and rules of collections by those that an app declares.
+    """Replace fields, types and rules by those that an app declares.
 
     Opening an app only adds: fields, indexes, wider types. This also takes away: fields, narrower types, other rules.
     Documents are not changed, and indexes stay. At a server, it needs the right to own the space; sessions that the new
