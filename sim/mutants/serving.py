@@ -100,7 +100,7 @@ decided = [
     _m(
         "same_not_watched",
         "server.spaces.space_answers:_docs",
-        "(*gathered.found, *gathered.same)",
+        "(*(doc for doc in gathered.found if doc not in hidden), *gathered.same)",
         "tuple(gathered.found)",
         "INV-9",
     ),
@@ -123,7 +123,7 @@ decided = [
     ),
     _m(
         "any_receipt",
-        "sync.server_session:ServerSession._transact",
+        "sync.server_session:ServerSession._checked_operations",
         "operation.doc.startswith(RECEIPT) and not (type(operation) is SetDoc and operation.doc in absent)",
         "False",
         "I11",

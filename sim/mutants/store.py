@@ -82,8 +82,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "told_before_written",
         "store.engine:Engine._write",
         """if batch.rows or batch.fold is not None or batch.observed or batch.has_table_writes:
-    append = self._host_append or self.backend.append
-    append(batch.rows, batch.fold, batch.observed)
+    (self._host_append or self.backend.append)(batch.rows, batch.fold, batch.observed)
 if batch.fold is not None:
     if batch.fold.through > self.documents.folded:
         self.documents.after_fold(batch.fold)
@@ -97,8 +96,7 @@ self._advance(batch.rows, batch.entries)""",
     self.collections.after_fold(batch.fold)
 self._advance(batch.rows, batch.entries)
 if batch.rows or batch.fold is not None or batch.observed or batch.has_table_writes:
-    append = self._host_append or self.backend.append
-    append(batch.rows, batch.fold, batch.observed)""",
+    (self._host_append or self.backend.append)(batch.rows, batch.fold, batch.observed)""",
         "INV-9",
     ),
     _m("head_not_moved", "store.engine:Engine._write", "self._advance(batch.rows, batch.entries)", "pass", "INV-9"),

@@ -72,7 +72,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _m(
         "writer_unwatching",
         "sync.watches:Watches.tell",
-        "self.add(mine, (each.doc for each in outcome.commit.operations))",
+        "self.add(mine, [doc for doc in docs if mine.may_see(doc)] if self.ruled else docs)",
         "pass",
         "INV-9",
     ),

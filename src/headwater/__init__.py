@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from headwater.cells.transaction import Transaction
     from headwater.cells.untracked import untracked
     from headwater.cells.untyped_document import AnyDoc
+    from headwater.declare.collections.allowing import allow
     from headwater.declare.collections.collection import Collection
     from headwater.declare.collections.collection_verb import total
     from headwater.declare.events.handler import Handler, Stream
@@ -175,6 +176,7 @@ _HOMES = {
     "Workflow": "headwater.declare.workflows.workflow",
     "WorkflowError": "headwater.errors",
     "address_of": "headwater.cells.document_operations",
+    "allow": "headwater.declare.collections.allowing",
     "after_commit": "headwater.runtime.after_commit",
     "together": "headwater.host.together",
     "untracked": "headwater.cells.untracked",
@@ -274,6 +276,7 @@ __all__ = [
     "__version__",
     "address_of",
     "after_commit",
+    "allow",
     "clock",
     "col",
     "delete",

@@ -43,7 +43,8 @@
     │   ├── RejectedError        HW210  the store rejected a transaction
     │   │   ├── ConflictError    HW211  a value that it read has changed; a retry may succeed
     │   │   ├── PreconditionError  HW212  its demand does not hold; a retry does not help
-    │   │   └── DuplicateError   HW215  another document has the value of a unique field already
+    │   │   ├── DuplicateError   HW215  another document has the value of a unique field already
+    │   │   └── RuleError        HW216  a value does not fit its field in a collection, or no rule allows the write
     │   └── UnconfirmedError     HW218  a transaction may be stored or not: no verdict will come
     ├── WorkflowError            a run or a workflow failed; handlers raise these, too
     │   ├── TransientError       HW501  a temporary failure; retried later
@@ -69,7 +70,6 @@
 
 HW3nn is reserved for labels. Expected outcomes, such as a conflict, are values: see `store.commit`. They are raised
 only where no value can be returned: at the end of a `with` block, and by `sync`.
-
 Length: one tree, in one place.
 """
 
@@ -418,6 +418,12 @@ class DuplicateError(RejectedError):
     """Another document of the collection has the value of a unique field already. `error.facts` names it."""
 
     code = "HW215"
+
+
+class RuleError(RejectedError):
+    """A value does not fit its field in a collection, or no rule of the collection allows the write."""
+
+    code = "HW216"
 
 
 class UnconfirmedError(StoreError):

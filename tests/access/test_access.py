@@ -357,6 +357,7 @@ def test_grants_and_revocations_are_in_the_log_without_a_secret(desk: Desk) -> N
         "can": "read",
         "actor": None,
         "any_actor": None,
+        "roles": None,
         "expires": None,
         "note": "oh hw_…",
         "by": os.getuid(),

@@ -144,7 +144,7 @@ def test_a_list_for_pipes_has_everything_but_secrets(run: Run) -> None:
         [made[0]["id"], "token", "notes", "read", "none"],
         [made[1]["id"], "token", "notes", "own", "bo"],
     ]
-    assert rows[0][6:] == ["", "one"]
+    assert rows[0][6:8] == ["", "one"]
     assert rows[1][6] == made[1]["expires"]
     text = run("token", "ls", "--store", "data", "--json").stdout
     assert made[0]["token"] not in text
@@ -157,9 +157,9 @@ def test_a_list_for_people(run: Run, terminal: Terminal, monkeypatch: pytest.Mon
     now = SystemClock().now_ms()
     monkeypatch.setattr(SystemClock, "now_ms", lambda _: now + 2 * DAY)
     title, first, second = terminal(120, "token", "ls", "--store", "data").splitlines()
-    assert title.split() == ["id", "kind", "space", "can", "actor", "created", "expires", "note"]
-    assert re.search(r" none .* expired +for the printer$", first)
-    assert re.search(r" own +bo .* never$", second)
+    assert title.split() == ["id", "kind", "space", "can", "actor", "created", "expires", "note", "roles"]
+    assert re.search(r" none .* expired +for the printer *$", first)
+    assert re.search(r" own +bo .* never *$", second)
     assert listed(run)[0]["expired"] is True
 
 
@@ -351,3 +351,15 @@ def test_commands_at_once_lose_nothing() -> None:
     access = server()
     assert len(set(made)) == 4
     assert all(access.with_token(token) for token in made)
+
+
+def test_roles_are_given_listed_and_logged(run: Run) -> None:
+    made = create(run, "--role", "courier", "--role", "night-clerk", "--actor", "eve")
+    assert made["roles"] == ["courier", "night-clerk"]
+    assert listed(run)[0]["roles"] == ["courier", "night-clerk"]
+    assert "courier, night-clerk" in run("token", "ls", "--store", "data").stdout
+    assert "courier, night-clerk" in run("token", "audit", "--store", "data").stdout
+    command = ["token", "create", "--store", "data", "--space", "s", "--can", "read"]
+    for bad in ("", "a b", "x" * 65):
+        run(*command, "--role", bad, exit=2)
+    run(*command, "--role", "a", "--role", "a", exit=2)

@@ -53,6 +53,7 @@ BUDGETS = {
     "guide/queries.md": 800,
     "guide/totals.md": 400,
     "guide/expiry.md": 500,
+    "guide/rules.md": 700,
     "guide/types.md": 400,
     "guide/transactions.md": 700,
     "guide/computed.md": 900,

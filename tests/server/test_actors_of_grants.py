@@ -96,7 +96,7 @@ def test_grants_of_version_1_without_an_actor_act_as_no_one(tmp_path: Path) -> N
     assert desk.server.with_token(token) == found
 
 
-@pytest.mark.parametrize("field", ["roles", "work", "clears", "lowers"])
+@pytest.mark.parametrize("field", ["work", "clears", "lowers"])
 def test_a_restriction_of_a_later_version_lets_no_one_in(tmp_path: Path, field: str) -> None:
     desk = Desk(tmp_path)
     token, _ = desk.server.create(space="notes", can=Right.OWN)
@@ -128,3 +128,50 @@ def test_version_1_knows_no_any_actor(tmp_path: Path) -> None:
     desk.file.write_text(json.dumps(stored))
     with pytest.raises(CorruptError, match="is damaged"):
         desk.command()
+
+
+# --- roles ----------------------------------------------------------------------------------------------------
+
+
+def test_roles_are_stored_and_left_out_where_there_are_none(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    token, _ = desk.server.create(space="shop", can=Right.READ, actor="eve", roles=["courier", "clerk"])
+    plain, _ = desk.server.create(space="shop", can=Right.READ)
+    stored = json.loads(desk.file.read_bytes())
+    assert stored["version"] == 2
+    assert [each.get("roles") for each in stored["grants"]] == [["courier", "clerk"], None]
+    # A program that does not know roles reads files without any.
+    assert "roles" not in stored["grants"][1]
+    found, other = desk.command().with_token(token), desk.command().with_token(plain)
+    assert found is not None
+    assert found.roles == ("courier", "clerk")
+    assert other is not None
+    assert other.roles == ()
+
+
+def test_grants_of_version_1_have_no_roles(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    token, _ = desk.server.create(space="notes", can=Right.OWN)
+    as_version_1(desk)
+    found = desk.server.with_token(token)
+    assert found is not None
+    assert found.roles == ()
+
+
+@pytest.mark.parametrize("roles", [["a b"], [""], [5], "clerk", None])
+def test_damaged_roles_let_no_one_in(tmp_path: Path, roles: object) -> None:
+    desk = Desk(tmp_path)
+    desk.server.create(space="notes", can=Right.OWN)
+    stored = json.loads(desk.file.read_bytes())
+    stored["grants"][0]["roles"] = roles
+    desk.file.write_text(json.dumps(stored))
+    with pytest.raises(CorruptError, match="is damaged"):
+        desk.command()
+
+
+@pytest.mark.parametrize("roles", [["a", "a"], [f"r{number}" for number in range(17)], ["a b"]])
+def test_roles_that_cannot_be_meant_are_refused(tmp_path: Path, roles: list[str]) -> None:
+    desk = Desk(tmp_path)
+    with pytest.raises(UsageError):
+        desk.server.create(space="notes", can=Right.READ, roles=roles)
+    assert desk.server.ls() == []

@@ -12,7 +12,7 @@ import hmac
 import logging
 import os
 from base64 import b32encode
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -26,6 +26,7 @@ from headwater.access.private_files import locked
 from headwater.access.rights import EVERY_SPACE, Right
 from headwater.errors import HeadwaterError, LimitError, NotFoundError, UsageError
 from headwater.machine import machine
+from headwater.store.collection_rules import check_role
 from headwater.sync.actor_names import check_actor
 from headwater.values.ids import Millis
 from headwater.values.seams import Clock
@@ -39,6 +40,8 @@ LOOK_EVERY_MS: Final = 50.0
 """How long a revoked grant may stay in use. A check of the file costs a microsecond or two: too much per command."""
 NOTE_MAX: Final = 200
 """Characters of a note: a line."""
+ROLES_MAX: Final = 16
+"""Roles of one grant. Each write is compared with the rules of each of them."""
 LASTS_MAX_MS: Final = 100 * 365 * 86_400_000
 """A hundred years. A longer time is a mistake, and dates after the year 9999 cannot be displayed."""
 EXPIRED_KEPT_MS: Final = 30 * 86_400_000
@@ -78,6 +81,7 @@ class _Wanted(msgspec.Struct, frozen=True):
     lasts_ms: float | None
     note: str
     any_actor: bool
+    roles: tuple[str, ...]
 
 
 class AccessControl:
@@ -166,12 +170,13 @@ class AccessControl:
         any_actor: bool = False,
         lasts_ms: float | None = None,
         note: str = "",
+        roles: Sequence[str] = (),
     ) -> tuple[str, Grant]:
         """Create a token and its grant. Only the hash of the token is stored."""
         token = tokens.mint()
         secret = tokens.digest(token)
         assert secret is not None
-        return token, self._add(_Wanted("token", secret, space, can, actor, lasts_ms, note, any_actor))
+        return token, self._add(_Wanted("token", secret, space, can, actor, lasts_ms, note, any_actor, tuple(roles)))
 
     def add_key(
         self,
@@ -183,10 +188,12 @@ class AccessControl:
         any_actor: bool = False,
         lasts_ms: float | None = None,
         note: str = "",
+        roles: Sequence[str] = (),
     ) -> Grant:
         """Register a public key: its private key is accepted from now on."""
         keys.check_public(public)
-        return self._add(_Wanted("key", keys.public_text(public), space, can, actor, lasts_ms, note, any_actor))
+        text = keys.public_text(public)
+        return self._add(_Wanted("key", text, space, can, actor, lasts_ms, note, any_actor, tuple(roles)))
 
     def revoke(self, grant_id: str) -> Grant:
         """Revoke a grant permanently, open connections included."""
@@ -223,6 +230,7 @@ class AccessControl:
                 expires=None if wanted.lasts_ms is None else Millis(now + round(wanted.lasts_ms)),
                 note=wanted.note,
                 any_actor=wanted.any_actor,
+                roles=wanted.roles,
             )
             # Logged before it takes effect: nothing is granted without a line in the log.
             self.audit.write("granted", **_facts(grant))
@@ -322,6 +330,7 @@ def _facts(grant: Grant) -> dict[str, object]:
         "can": grant.can.word,
         "actor": grant.actor,
         "any_actor": grant.any_actor or None,
+        "roles": ", ".join(grant.roles) or None,
         "expires": grant.expires,
         "note": grant.note,
         "by": os.getuid(),
@@ -339,6 +348,11 @@ def _check(wanted: _Wanted) -> None:
         check_actor(wanted.actor)
         if wanted.any_actor:
             raise UsageError(f"a grant acts as {wanted.actor} or as any actor, not both", actor=wanted.actor)
+    for role in wanted.roles:
+        check_role(role)
+    if len(set(wanted.roles)) < len(wanted.roles) or len(wanted.roles) > ROLES_MAX:
+        message = f"a grant has at most {ROLES_MAX} roles, each once; {', '.join(wanted.roles)} was given"
+        raise UsageError(message, roles=wanted.roles)
     if wanted.lasts_ms is not None and not 1 <= wanted.lasts_ms <= LASTS_MAX_MS:
         message = "a grant lasts from a millisecond to 100 years; leave it out for a grant that does not expire"
         raise UsageError(message, lasts_ms=wanted.lasts_ms)

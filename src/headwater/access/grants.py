@@ -14,8 +14,9 @@ import msgspec
 
 from headwater.access.private_files import open_private, owners_of, read_all, replace_private
 from headwater.access.rights import EVERY_SPACE, WORDS, Right
-from headwater.errors import CorruptError, LimitError, MigrationError
+from headwater.errors import CorruptError, LimitError, MigrationError, NameRefusedError
 from headwater.machine import File
+from headwater.store.collection_rules import check_role
 from headwater.values.ids import Millis
 
 FILE: Final = "access.json"
@@ -28,7 +29,7 @@ _VERSION: Final = 2
 """2: a grant without an actor has no actor, unless `any_actor` is set. Grants of version 1 without an actor are read
 so, too: none of them allowed every actor explicitly."""
 
-RESERVED: Final = frozenset({"roles", "work", "clears", "lowers"})
+RESERVED: Final = frozenset({"work", "clears", "lowers"})
 """Fields of later versions. Ignoring one would ignore a restriction."""
 
 _SECRETS: Final = {
@@ -53,6 +54,8 @@ class Grant(msgspec.Struct, frozen=True):
     expires: Millis | None
     note: str = ""
     any_actor: bool = False
+    roles: tuple[str, ...] = ()
+    """What the rules of collections allow to these roles, it may do."""
 
     def is_live(self, now: Millis) -> bool:
         """Whether it has not expired. Only the server's clock counts, so there is no leeway."""
@@ -84,6 +87,8 @@ class _Stored2(_Stored, forbid_unknown_fields=True):
     """A grant of version 2."""
 
     any_actor: bool = False
+    roles: list[str] | msgspec.UnsetType = msgspec.UNSET
+    """Left out if there are none: a program that does not know them refuses the file."""
 
 
 class _File1(msgspec.Struct, forbid_unknown_fields=True):
@@ -162,6 +167,7 @@ def write_file(folder: Path, grants: list[Grant]) -> None:
             each.expires,
             each.note,
             each.any_actor,
+            list(each.roles) or msgspec.UNSET,
         )
         for each in grants
     ]
@@ -213,6 +219,8 @@ def _checked(found: list[_Stored2], path: Path) -> list[Grant]:
             raise _damaged(path, f"{each.id!r} has an empty name")
         if each.any_actor and each.actor is not None:
             raise _damaged(path, f"{each.id!r} acts as {each.actor!r} and as any actor")
+        for role in each.roles or ():
+            _check_role(role, path)
     return [
         Grant(
             each.id,
@@ -225,9 +233,17 @@ def _checked(found: list[_Stored2], path: Path) -> list[Grant]:
             None if each.expires is None else Millis(each.expires),
             each.note,
             each.any_actor,
+            tuple(each.roles or ()),
         )
         for each in found
     ]
+
+
+def _check_role(role: str, path: Path) -> None:
+    try:
+        check_role(role)
+    except NameRefusedError as error:
+        raise _damaged(path, error.message) from None
 
 
 def _word(right: Right) -> Literal["read", "write", "own"]:

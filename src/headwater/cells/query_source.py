@@ -15,6 +15,12 @@ from headwater.errors import DeclarationError, QueryError
 from headwater.store.collection_record import (
     BY_ID,
     EXPIRES,
+    FIELDS,
+    OWNER,
+    REQUIRED,
+    RULES,
+    TOTALS,
+    TYPES,
     CollectionRecord,
     CollectionScope,
     ExpiryRule,
@@ -22,9 +28,10 @@ from headwater.store.collection_record import (
     NamedIndex,
     user_prefix,
 )
+from headwater.store.collection_rules import Rule, rules_tree
 from headwater.values.ids import DocKey
 from headwater.values.shape import Shaping
-from headwater.values.tree import Value, map_of
+from headwater.values.tree import ABSENT, Value, array_of, map_of
 
 D = TypeVar("D", bound=Doc)
 
@@ -39,7 +46,20 @@ _NOT_ATTACHED: Final = (
 class QuerySource(Generic[D]):
     """A declared collection, as queries use it."""
 
-    __slots__ = ("_fields", "_named", "cls", "declared", "expires", "kind", "owner", "scope", "totals", "unique")
+    __slots__ = (
+        "_fields",
+        "_named",
+        "cls",
+        "declared",
+        "expires",
+        "kind",
+        "owner",
+        "owner_field",
+        "rules",
+        "scope",
+        "totals",
+        "unique",
+    )
 
     def __init__(  # noqa: PLR0917  # what a declaration says
         self,
@@ -51,6 +71,8 @@ class QuerySource(Generic[D]):
         unique: tuple[tuple[DocField, ...], ...],
         totals: tuple[tuple[DocField | None, tuple[DocField, ...]], ...] = (),
         expires: Expires = None,
+        owner_field: DocField | None = None,
+        rules: tuple[Rule, ...] = (),
     ) -> None:
         self.owner = owner
         self.cls = cls
@@ -62,6 +84,9 @@ class QuerySource(Generic[D]):
         # The summed field of each total, if any, and the fields by which it is kept.
         self.totals = totals
         self.expires: Expires = expires
+        # The field that names the owner of a document, and which role may do what.
+        self.owner_field = owner_field
+        self.rules = rules
         self._fields: dict[DocField, OrderedField] = {}
         # Made at first use: a class may name others that are declared after it.
         self._named: tuple[NamedIndex, ...] | None = None
@@ -89,11 +114,22 @@ class QuerySource(Generic[D]):
     def record(self) -> CollectionRecord:
         """The record of this declaration."""
         shaping = Shaping()
-        fields = {name: shaping.shape(field.resolve()[0]) for name, field in fields_of_class(self.cls).items()}
-        rest: tuple[tuple[str, Value], ...] = (("fields", map_of(fields)), ("types", map_of(shaping.records)))
+        resolved = {name: field.resolve() for name, field in fields_of_class(self.cls).items()}
+        rest: dict[str, Value] = {
+            FIELDS: map_of({name: shaping.shape(schema) for name, (schema, _) in resolved.items()}),
+            TYPES: map_of(shaping.records),
+            REQUIRED: array_of(sorted(name for name, (_, default) in resolved.items() if default is ABSENT)),
+        }
+        if self.totals:
+            rest[TOTALS] = array_of([_total_tree(field, by) for field, by in self.totals])
         if self.expires is not None:
-            rest += ((EXPIRES, self._expiry()),)
-        return CollectionRecord(self.kind, self.scope, tuple(each.index for each in self.named()[1:]), rest)
+            rest[EXPIRES] = self._expiry()
+        if self.owner_field is not None:
+            rest[OWNER] = self.owner_field.name
+        if self.rules:
+            rest[RULES] = rules_tree(self.rules)
+        indexes = tuple(each.index for each in self.named()[1:])
+        return CollectionRecord(self.kind, self.scope, indexes, tuple(sorted(rest.items())))
 
     def _expiry(self) -> Value:
         """The rule of expiry; None ends a stored rule."""
@@ -144,3 +180,7 @@ class QuerySource(Generic[D]):
     def document(self, space: SpacePort, key: DocKey) -> D:
         """The handle of a member."""
         return open_doc(self.cls, space, key.partition("/")[2], key)
+
+
+def _total_tree(field: DocField | None, by: tuple[DocField, ...]) -> Value:
+    return map_of({"field": None if field is None else field.name, "by": array_of([each.name for each in by])})

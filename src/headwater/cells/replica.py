@@ -155,7 +155,7 @@ class Replica(ReplicaView):
         local_seq: LocalSeq = self._local_seq + 1  # type: ignore[assignment]  # calling a NewType costs more
         commit = Commit(self._session, local_seq, (operation,), (), (), (), self._branch)
         pending = PendingCommit(
-            commit, (Effect(doc, before, after, touches),), (), None, False, self._basis, source, unnamed=versions
+            commit, (Effect(doc, before, after, touches),), (), None, False, self._basis, None, source, unnamed=versions
         )
         if not touches and not record.layers:
             # Equal to the confirmed value: nothing to send, nothing to notify.
@@ -208,7 +208,7 @@ class Replica(ReplicaView):
         local_seq: LocalSeq = self._local_seq + 1  # type: ignore[assignment]
         commit = Commit(self._session, local_seq, (operation,), (), (), (), self._branch, seen)
         effects = (Effect(doc, before, after, EVERYTHING_TOUCHED),)
-        pending = PendingCommit(commit, effects, (), None, False, self._basis, source, unnamed=versions)
+        pending = PendingCommit(commit, effects, (), None, False, self._basis, None, source, unnamed=versions)
         if self._rejected and self._rests_on_rejected(pending):
             return pending
         self._local_seq = local_seq
@@ -265,7 +265,7 @@ class Replica(ReplicaView):
             spans,
         )
         basis = None if versions is None else self._basis
-        pending = PendingCommit(commit, self._effects(operations), (), rider, False, basis, source)
+        pending = PendingCommit(commit, self._effects(operations), (), rider, False, basis, None, source)
         pending.unnamed = versions
         if not preconditions and rider is None and self._is_noop(pending.effects):
             pending.settle(Committed(self.seq), None)

@@ -97,6 +97,12 @@ def _actor(record: Record) -> str:
     return str(record["actor"] or ("any" if record["any_actor"] else "none"))
 
 
+def _roles(record: Record) -> str:
+    roles = record["roles"]
+    assert isinstance(roles, list)
+    return ", ".join(roles)
+
+
 def _expires(record: Record) -> str:
     return "expired" if record["expired"] else local_time(record["expires"], "%Y-%m-%d %H:%M") or "never"
 
@@ -119,6 +125,7 @@ GRANT: Final = (
     Column("expires", shown=_expires),
     "expired",
     Column("note", elastic=True),
+    Column("roles", text=_roles),
     "public",
 )
 AUDIT: Final = (
@@ -148,6 +155,7 @@ def token() -> None:
 @click.option("--space", metavar="S", required=True, help="Grant access to this space; '*' means every space.")
 @click.option("--can", type=click.Choice(["read", "write", "own"]), required=True, help="Grant this right.")
 @click.option("--actor", metavar="NAME", help="Act as this user. Without a user there are no user documents.")
+@click.option("--role", "roles", metavar="ROLE", multiple=True, help="Give a role that rules of collections name.")
 @click.option("--any-actor", is_flag=True, help="Act as any user that the program names, and read their documents.")
 @click.option("--expires", metavar="30d", help="Expire after this time: 90m, 12h, 30d. Default: never.")
 @click.option("--note", "remark", metavar="TEXT", default="", help="Add a note, such as the owner and the purpose.")

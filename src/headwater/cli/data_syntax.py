@@ -88,6 +88,7 @@ def get_value() -> None:
     default=None,
     help="Create a document that no app has declared. --no-create: create no space.",
 )
+@click.option("--force", is_flag=True, help="Write a value that does not fit the types of its collection. For owners.")
 @action("write_actions", on_branch, on_server, as_object("address", "branch", "seq", "changed"))
 def set_value() -> None:
     """Write a JSON value at a PATH and print the commit's sequence number.

@@ -33,6 +33,9 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "export": "data_syntax:export_space",
         "import": "data_syntax:import_space",
     },
+    "Collections": {
+        "collections": "collection_syntax:collections",
+    },
     "Functions": {
         "graph": "function_syntax:show_graph",
         "why": "function_syntax:explain_node",

@@ -56,6 +56,7 @@ def create_token(
     expires: str | None,
     remark: str,
     key: str | None,
+    roles: tuple[str, ...],
     form: Form,
 ) -> None:
     """Carry out `token create`."""
@@ -66,6 +67,7 @@ def create_token(
         "any_actor": any_actor,
         "lasts_ms": None if expires is None else to_ms(expires, "--expires"),
         "note": remark,
+        "roles": roles,
     }
     public = None
     if key is not None:
@@ -96,7 +98,7 @@ def _report_created(grant: Grant, made: str | None, form: Form) -> None:
     del record["expired"]
     until = f" until {local(grant.expires, '%Y-%m-%d %H:%M')}" if grant.expires is not None else ""
     whom = f" as {_whose(grant)}" if grant.actor is not None or grant.any_actor else ""
-    sentence = f"{grant.kind} {grant.id} can {grant.can.word} {_where(grant)}{whom}{until}"
+    sentence = f"{grant.kind} {grant.id} can {grant.can.word} {_where(grant)}{whom}{_with(grant)}{until}"
     if form is not None:
         answer(record, sentence="", plain="", form=form)
     elif made is None:
@@ -105,6 +107,10 @@ def _report_created(grant: Grant, made: str | None, form: Form) -> None:
         note(sentence)
         note("This is all that is ever shown of it; keep it where only its user can read it:")
         write(made)
+
+
+def _with(grant: Grant) -> str:
+    return f" with the role {', '.join(grant.roles)}" if grant.roles else ""
 
 
 def _where(grant: Grant) -> str:
@@ -128,6 +134,7 @@ def _record(grant: Grant, now: int) -> dict[str, object]:
         "can": grant.can.word,
         "actor": grant.actor,
         "any_actor": grant.any_actor,
+        "roles": list(grant.roles),
         "created": utc(grant.created),
         "expires": None if grant.expires is None else utc(grant.expires),
         "expired": grant.expires is not None and grant.expires <= now,

@@ -15,7 +15,9 @@ from headwater.values.codec import from_json
 from headwater.values.tree import freeze
 
 
-def set_value(*, path: str, text: str | None, delete: bool, create: bool | None, target: Target, form: Form) -> None:
+def set_value(
+    *, path: str, text: str | None, delete: bool, create: bool | None, force: bool, target: Target, form: Form
+) -> None:
     """Carry out `set`."""
     if text is not None and text.startswith("--"):
         raise click.NoSuchOption(text)
@@ -28,7 +30,9 @@ def set_value(*, path: str, text: str | None, delete: bool, create: bool | None,
         value = read_json(text)
         freeze(from_json(value), path)
     with target.inspector() as inspector:
-        command = SetValue(address=path, value=value, create=create is True, make_space=create is not False)
+        command = SetValue(
+            address=path, value=value, create=create is True, make_space=create is not False, force=force
+        )
         try:
             done = inspector.do(command)
         except RejectedError as error:

@@ -224,6 +224,7 @@ class RemoteStorage:
             url=str(self.url),
             actor=self._actor if opened is None else opened.actor,
             can="" if opened is None else opened.can,
+            by_rules=opened is not None and opened.writes,
             pending=self._pending,
             tries=link.tries,
             trouble=link.trouble if error is None else error.message,

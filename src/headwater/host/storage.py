@@ -38,6 +38,7 @@ from headwater.store.backend import Backend, Fold, LogRow, ObservationRow
 from headwater.store.commit import UNNUMBERED, Commit, CommitOutcome, Submission, TableTransaction
 from headwater.store.document import StoredDocument
 from headwater.store.engine import Engine
+from headwater.store.guard import declares
 from headwater.store.space_identity import SpaceIdentity, identity_of
 from headwater.values.author_text import describe
 from headwater.values.ids import MAIN, BranchId, DocKey, LocalSeq, Seq, SessionId
@@ -357,6 +358,8 @@ class Storage(BetweenGroups):
         if self._outcomes is None:
             group, waiting = self._group, self._waiting
             while waiting and len(group) < self._group_max:
+                if group and (declares(waiting[0]) or declares(group[0])):
+                    break  # alone: new indexes are built from what is in the log
                 group.append(waiting[0])
                 waiting.popleft()
             if not group:

@@ -135,6 +135,8 @@ class SetValue(Command[WriteReport], frozen=True, kw_only=True, tag="set"):
     """Allow a document that no app has declared."""
     make_space: bool = True
     """Create the space if it does not exist."""
+    force: bool = False
+    """Store a value although it does not fit the types of its collection. For owners."""
 
     @property
     def deletes(self) -> bool:

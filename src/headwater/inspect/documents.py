@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from headwater.cells.rejection import refusal
 from headwater.errors import AddressError, InvariantError, NotFoundError, RejectedError
 from headwater.host.storage import Storage
 from headwater.inspect.document_reading import read_document
@@ -29,7 +30,8 @@ from headwater.runtime.attached_replica import AttachedReplica
 from headwater.runtime.type_checks import check_document, check_write, declared_in
 from headwater.runtime.type_records import PREFIX, Declared
 from headwater.store.browsing import keys, read_seq
-from headwater.store.commit import Committed, DeleteDoc, Operation, PatchDoc, SetDoc
+from headwater.store.collection_record import kind_of, record_doc
+from headwater.store.commit import Committed, DeleteDoc, Operation, PatchDoc, Refused, SetDoc
 from headwater.store.engine import Engine
 from headwater.values.address import address_text, parse_address, settle_path
 from headwater.values.codec import from_json, to_json
@@ -118,6 +120,7 @@ def write_through(replica: AttachedReplica, command: SetValue, declared: Declare
     """Write by one commit of a replica. Returns its number, and whether it changed a value."""
     doc, steps = parse_address(command.address)
     delete = command.value is MISSING
+    replica.force(command.force)
     root = replica.read(doc)
     path = settle_path(root, steps)
     if delete and root is ABSENT:
@@ -130,7 +133,8 @@ def write_through(replica: AttachedReplica, command: SetValue, declared: Declare
         check_document(declared, doc, root, create=command.create)
         operation = _operation(doc, path, root, freeze(from_json(command.value), command.address))
     try:
-        check_write(declared, operation, root, path)
+        if not _is_member(replica, doc):
+            check_write(declared, operation, root, path)
         pending = replica.commit([operation])
     except AddressError as error:
         raise AddressError(f"in document {address_text(doc)}: {error.message}", **error.facts) from None
@@ -142,8 +146,16 @@ def write_through(replica: AttachedReplica, command: SetValue, declared: Declare
             return seq, any(effect.touches for effect in pending.effects)
         case None:
             raise InvariantError("a commit that was waited for has no verdict")
-        case refused:
-            raise RejectedError(refused.reason)
+        case Refused() as refused if isinstance(coded := refusal(refused), RejectedError):
+            raise coded
+        case rejected:
+            raise RejectedError(rejected.reason)
+
+
+def _is_member(replica: AttachedReplica, doc: DocKey) -> bool:
+    """Whether a document is of a collection, whose types are checked where the commit is decided."""
+    kind = kind_of(doc)
+    return bool(kind) and replica.read(record_doc(kind)) is not ABSENT
 
 
 def _operation(doc: DocKey, path: Path, root: Maybe, value: Value) -> Operation:

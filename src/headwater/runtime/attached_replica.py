@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence, Sized
 from contextlib import suppress
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from headwater.cells.pending_commit import Failure, Mark, Pulled
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
 from headwater.machine import machine
+from headwater.store.collection_rules import Access
 from headwater.store.commit import CommitOutcome, Committed, PendingRead, Read, Submission
 from headwater.store.document import StoredDocument
 from headwater.values.address import Depth
@@ -49,6 +50,10 @@ class ReplicaStorage(Protocol):
         """Deliver nothing more to this port."""
 
 
+FORCED: Final = Access(may_write=True, may_own=True, is_forced=True)
+"""What the session of a forced commit may do in a file; a server asks for the right to own the space."""
+
+
 class OutcomeReceiver(Protocol):
     """A receiver of outcomes."""
 
@@ -76,6 +81,8 @@ class ReplicaPort:
         self._branch = branch
         self._wake = wake
         self.inbox: deque[Delivered] = deque()
+        # Values are stored although they do not fit the types of their collection.
+        self.forces = False
 
     def load(self, doc: DocKey, through: Seq) -> StoredDocument | None:
         """The document as of a sequence number; from the engine's cache if it was not written since."""
@@ -91,6 +98,8 @@ class ReplicaPort:
 
     def submit(self, submission: Submission) -> None:
         """Queue a commit. A plain program helps to decide a full group; an event loop is never blocked."""
+        if self.forces:
+            submission.access = FORCED
         self._storage.submit(submission, helps=self._wake is None)
 
     def deliver(self, decided: Delivered) -> None:
@@ -123,6 +132,10 @@ class AttachedReplica(Replica):
         self.waits = True
         # Threads that share a replica exclude each other. A listener may commit, so the lock is reentrant.
         self.lock = self._turn = machine().rlock()
+
+    def force(self, forces: bool = True) -> None:  # noqa: FBT001, FBT002  # says what it is
+        """From now on, whether to commit values although they do not fit the types of their collection."""
+        self._port.forces = forces
 
     def read(self, doc: DocKey) -> Maybe:
         """The document with pending commits applied."""

@@ -35,6 +35,8 @@ class Connection(msgspec.Struct, frozen=True):
     """Why the connection is not live."""
     refused: int = 0
     """The number of commits from earlier runs of the program that the server rejected at this opening."""
+    by_rules: bool = False
+    """Whether a program that can `"read"` may write what the rules of collections allow its roles."""
 
     def __bool__(self) -> bool:
         """Whether a write is decided at once."""

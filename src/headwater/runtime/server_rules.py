@@ -9,8 +9,13 @@ from headwater.scheduler.scheduler_environment import EventServer
 
 
 def may_write(connection: Connection) -> bool:
-    """Whether the server accepts writes of this client."""
+    """Whether the server accepts all writes of this client."""
     return connection.can != "read"
+
+
+def may_write_some(connection: Connection) -> bool:
+    """Whether the server accepts writes of this client, if only those that rules of collections allow."""
+    return may_write(connection) or connection.by_rules
 
 
 def left(connection: Connection, *, is_kept: bool) -> str:
@@ -34,7 +39,7 @@ def event_server(storage: StoragePort) -> EventServer:
         return f"{connection.url} is not reached ({connection.trouble})" if is_away else ""
 
     def refusal() -> AccessError | None:
-        if may_write(storage.connection()):
+        if may_write_some(storage.connection()):
             return None
         name = storage.name
         return AccessError(f"nothing can be stored in space {name!r}: the right to write is missing", space=name)

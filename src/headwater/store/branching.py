@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from headwater.errors import LimitError, MergeConflictError, NameRefusedError
+from headwater.errors import LimitError, MergeConflictError, NameRefusedError, class_of
 from headwater.store.commit import Commit, CommitOutcome, DeleteDoc, ForkEntry, Operation, Refused, SetDoc
 from headwater.store.document import StoredDocument
 from headwater.store.engine import Engine
@@ -80,7 +80,7 @@ def merge(engine: Engine, source: BranchId, into: BranchId = MAIN) -> CommitOutc
     outcome = engine.append_merge(commit, (source, engine.head))
     if isinstance(outcome.verdict, Refused):
         message = f"cannot merge {source!r} into {into!r}: {outcome.verdict.reason}"
-        raise LimitError(message, source=source, into=into)
+        raise (class_of(outcome.verdict.code) or LimitError)(message, source=source, into=into)
     return outcome
 
 

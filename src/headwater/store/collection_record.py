@@ -6,18 +6,20 @@ kind by its id, `KIND:` and a name without a colon or a plus: those belong to re
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from hashlib import sha256
 from typing import Final, Literal, TypeAlias, cast
 
 import msgspec
 
-from headwater.errors import CorruptError
+from headwater.errors import CorruptError, NameRefusedError
+from headwater.store.collection_rules import Rules, rules_of
 from headwater.values.address import SPACE_SCOPE, doc_key, parse_scope, user_scope
 from headwater.values.codec import encode
 from headwater.values.ids import BranchId, DocId, DocKey, LocalSeq, Seq, SessionId
 from headwater.values.link import parse_link
+from headwater.values.shape_checks import Misfit, TypeCheck, TypeChecks, misfit_of_fields
 from headwater.values.sortkey import Ordered, as_float, doc_id_of, elapsed, encode_key, encode_whole, fields_of, instant
 from headwater.values.tree import ABSENT, Maybe, Value, array_of, child, get, is_array, is_map, map_of, same
 
@@ -34,6 +36,18 @@ RECORD_KIND: Final = "collection"
 
 EXPIRES: Final = "expires"
 """The key of a record with the rule of expiry."""
+FIELDS: Final = "fields"
+"""The key of a record with the types of the fields, as shapes."""
+TYPES: Final = "types"
+"""The key of a record with the records that these types name."""
+REQUIRED: Final = "required"
+"""The key of a record with the fields that have no default."""
+TOTALS: Final = "totals"
+"""The key of a record with the declared totals."""
+OWNER: Final = "owner"
+"""The key of a record with the field that names the owner of a document."""
+RULES: Final = "rules"
+"""The key of a record with the rules."""
 
 _DIGEST_LETTERS: Final = 12
 
@@ -143,6 +157,35 @@ class CollectionRecord(msgspec.Struct, frozen=True, dict=True):
         """The document that holds the record."""
         return record_doc(self.kind)
 
+    @cached_property
+    def parts(self) -> Mapping[str, Value]:
+        """What the record has besides its indexes, by key."""
+        return dict(self.rest)
+
+    @cached_property
+    def checks(self) -> dict[str, TypeCheck]:
+        """The types of the fields."""
+        return TypeChecks(self.parts.get(TYPES)).of_fields(self.parts.get(FIELDS))
+
+    @cached_property
+    def required(self) -> frozenset[str]:
+        """The fields that a new document must have."""
+        found = self.parts.get(REQUIRED)
+        return frozenset(map(str, found)) if is_array(found) else frozenset()
+
+    @cached_property
+    def rules(self) -> Rules:
+        """The rules. Raises ValueError, or a class of it, if they are damaged."""
+        return rules_of(self.parts.get(OWNER, ABSENT), self.parts.get(RULES, ABSENT))
+
+    def misfit(self, before: Maybe, after: Maybe) -> Misfit | None:
+        """What a write to a document left there that does not fit; None if all fits, or was there before."""
+        if after is ABSENT or not self.checks:
+            return None
+        if not is_map(after):
+            return (), f"expected the fields of {self.kind}, got another value"
+        return misfit_of_fields(self.checks, self.required, before, after)
+
     def to_value(self) -> Value:
         """The record as it is stored."""
         return map_of(
@@ -178,8 +221,9 @@ def record_of(doc: DocKey, value: Maybe) -> CollectionRecord:
         known = ("kind", "scope", "indexes")
         rest = tuple((name, each) for name, each in value.items() if name not in known)
         record = CollectionRecord(kind, cast("CollectionScope", scope), tuple(map(_index_of, indexes)), rest)
-        _ = record.expiry
-    except (KeyError, TypeError, ValueError, msgspec.ValidationError) as error:
+        record.rules  # noqa: B018  # raises if they are damaged
+        record.expiry  # noqa: B018  # the same
+    except (KeyError, TypeError, ValueError, NameRefusedError, msgspec.ValidationError) as error:
         message = f"{doc} does not hold the record of a collection ({error}); restore the document, or a backup"
         raise CorruptError(message, doc=doc) from error
     return record

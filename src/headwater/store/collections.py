@@ -13,11 +13,17 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from headwater.errors import CorruptError, HistoryError, LocalProtocolError, NotFoundError, UsageError
+from headwater.errors import (
+    CorruptError,
+    DuplicateError,
+    HistoryError,
+    LocalProtocolError,
+    NotFoundError,
+    UsageError,
+)
 from headwater.store.applying import apply_operation
 from headwater.store.backend import Backend, EntryFold, Fold, IndexRow
 from headwater.store.collection_record import (
-    RECORD_KIND,
     CollectionRecord,
     NamedIndex,
     Shift,
@@ -30,20 +36,21 @@ from headwater.store.collection_record import (
     record_of,
     scope_prefix,
 )
-from headwater.store.commit import Commit, CommitEntry, Conflict, Effect, Refused, SpanRead, Verdict
+from headwater.store.collection_rules import Access
+from headwater.store.commit import Commit, CommitEntry, Conflict, Effect, Refused, SpanRead, Submission, Verdict
 from headwater.store.document import Documents
 from headwater.store.entries import Entries, Undone
 from headwater.store.features import COLLECTIONS, parse
+from headwater.store.guard import RECORDS, declares, misfit, objection
 from headwater.store.sessions import Session, Sessions
 from headwater.store.shifts import Feed
 from headwater.store.span_conflicts import SpanView, first_hit
 from headwater.store.state_cache import StateCache
 from headwater.store.store_limits import BODIES_AT_ONCE
-from headwater.store.unique_keys import duplicate_in
+from headwater.store.unique_keys import check_unique, duplicate_in
 from headwater.values.ids import BranchId, DocKey, Seq
 from headwater.values.tree import ABSENT, Maybe
 
-_RECORDS: Final = f"space/{RECORD_KIND}:"
 _PAGE: Final = 512
 _NO_SHIFTS: Final[list[Shift]] = []
 _NO_RECORDS: Final[Mapping[str, CollectionRecord]] = {}
@@ -95,6 +102,11 @@ class Collections:
             self._start()
             self.is_used = True
 
+    def prepare(self, submissions: Sequence[Submission]) -> None:
+        """Make the tables if one of these commits declares the first collection."""
+        if not self.is_used and any(map(declares, submissions)):
+            self.enable()
+
     # -- records -------------------------------------------------------------------------------------------
 
     def records(self, branch: BranchId) -> Mapping[str, CollectionRecord]:
@@ -103,7 +115,7 @@ class Collections:
             return _NO_RECORDS
         found = self._records.get(branch)
         if found is None:
-            docs = self._documents_on(branch, _RECORDS)
+            docs = self._documents_on(branch, RECORDS)
             values = [(doc, self._states.get(branch, doc).value) for doc in docs]
             records = [record_of(doc, value) for doc, value in values if value is not ABSENT]
             found = self._records[branch] = {record.kind: record for record in records}
@@ -142,9 +154,17 @@ class Collections:
 
     # -- the shifts of a commit ----------------------------------------------------------------------------
 
-    def shifts_of(self, commit: Commit, effects: Iterable[Effect], seq: Seq) -> list[Shift] | Refused:
-        """What a commit does to the documents of collections if it becomes the next of the log."""
+    def shifts_of(
+        self, commit: Commit, effects: Iterable[Effect], seq: Seq, access: Access | None = None
+    ) -> list[Shift] | Refused:
+        """What a commit does to the documents of collections if it becomes the next of the log.
+
+        Refused, in this order, if the session may not do that, if a value does not fit its field, and if two documents
+        would have the same unique values.
+        """
         records = self.records(commit.branch)
+        if access is not None and (refused := objection(effects, records, access)) is not None:
+            return refused
         shifts: list[Shift] = _NO_SHIFTS
         for effect in effects:
             doc = effect.doc
@@ -153,19 +173,35 @@ class Collections:
             if record is not None:
                 if not shifts:
                     shifts = []
+                refused = misfit(record, effect, access)
+                if refused is not None:
+                    return refused
                 shift = _shift_of(record, commit, effect, seq)
                 if shift is not None:
                     shifts.append(shift)
-            elif kind == RECORD_KIND and doc.startswith(_RECORDS) and effect.after is not ABSENT:
-                try:
-                    record_of(doc, effect.after)
-                except CorruptError as error:
-                    return Refused(error.message, doc, code=UsageError.code)
+            elif doc.startswith(RECORDS) and effect.after is not ABSENT:
+                refused = self._unfit_record(commit.branch, effect)
+                if refused is not None:
+                    return refused
         if shifts:
-            refused = duplicate_in(shifts, records, lambda index: self._current(commit.branch, index))
-            if refused is not None:
-                return refused
+            may_tell = None if access is None else lambda kind: records[kind].rules.may_read(access)
+            return duplicate_in(shifts, records, lambda index: self._current(commit.branch, index), may_tell) or shifts
         return shifts
+
+    def _unfit_record(self, branch: BranchId, effect: Effect) -> Refused | None:
+        """The refusal of a record that is none, or whose new unique indexes the documents do not fit."""
+        try:
+            record = record_of(effect.doc, effect.after)
+            known = self.records(branch).get(record.kind)
+            names = set() if known is None else {each.name for each in known.named}
+            new = [each for each in record.named if each.index.unique and each.name not in names]
+            for named, entries in zip(new, self.made(branch, new, record), strict=True):
+                check_unique(record, named, entries)
+        except CorruptError as error:
+            return Refused(error.message, effect.doc, code=UsageError.code)
+        except DuplicateError as error:
+            return Refused(error.message, effect.doc, code=DuplicateError.code)
+        return None
 
     def add(self, commit: Commit, effects: Iterable[Effect], shifts: Sequence[Shift]) -> None:
         """The commit becomes the next of the log."""
@@ -173,12 +209,12 @@ class Collections:
             self._complete()
             self._feed.add(shifts)
         for effect in effects:
-            if effect.doc.startswith(_RECORDS):
+            if effect.doc.startswith(RECORDS):
                 self._change_record(commit.branch, effect)
 
     def _change_record(self, branch: BranchId, effect: Effect) -> None:
         records = self._records[branch] = dict(self.records(branch))
-        kind = effect.doc.removeprefix(_RECORDS)
+        kind = effect.doc.removeprefix(RECORDS)
         kept: set[str] = set()
         if effect.after is ABSENT:
             records.pop(kind, None)

@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol, TypeAlias
 import msgspec
 
 from headwater.errors import HeadwaterError
+from headwater.store.collection_rules import Access
 from headwater.values.address import Depth
 from headwater.values.codec import adopt, flatten
 from headwater.values.ids import MAIN, BranchId, DocKey, LocalSeq, Millis, Seq, SessionId
@@ -238,6 +239,8 @@ class Submission(msgspec.Struct, eq=False):
     basis: Basis | None = None
     """Set if the reads were compared with the visible documents: the log up to here, with all later commits of the
     session on top. They are then current if nothing else was decided since."""
+    access: Access | None = None
+    """What its session may do. None: it is of a process that has the file, and may do everything."""
 
     def name_reads(self) -> Commit:
         """The commit with its reads, which a sender in this process may leave out of `commit` until they are needed."""

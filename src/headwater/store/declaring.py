@@ -43,6 +43,8 @@ def declare(
 ) -> tuple[CollectionRecord, CommitOutcome | None]:
     """Add to the record of a collection what is new, in a commit of its own, and build the new indexes.
 
+    What the record has besides its indexes is replaced, as far as the caller gives it.
+
     Returns the record as it is then, and the outcome of the commit for attached replicas, if there was one. Raises
     DuplicateError if documents have equal values in a unique index: then nothing is changed.
     """

@@ -28,6 +28,7 @@ from headwater.store import commit_refusals
 from headwater.store.applying import apply_operation
 from headwater.store.backend import GENESIS, Backend, Fold, Horizon, LogRow, ObservationRow
 from headwater.store.collection_record import Shift
+from headwater.store.collection_rules import Access
 from headwater.store.collections import Collections
 from headwater.store.commit import (
     UNNUMBERED,
@@ -115,6 +116,7 @@ class Engine:
 
     def admit(self, submissions: Sequence[Submission]) -> list[CommitOutcome]:
         """Decide commits in order and write the accepted ones in one transaction. StoreError: none was written."""
+        self.collections.prepare(submissions)
         try:
             return self._admit(submissions, has_marks=False)
         except _TableRefusedError:
@@ -230,7 +232,7 @@ class Engine:
             if states is not None:
                 if commit.seen is not None and is_elided(commit, effects):
                     return self._elide(commit, session, states, effects, batch)
-                verdict = self._append(commit, states, effects, batch)
+                verdict = self._append(commit, states, effects, batch, access=submission.access)
         assert verdict is not None
         self._sessions.record(session, commit.local_seq, verdict)
         batch.decided.append(commit)
@@ -334,8 +336,7 @@ class Engine:
         basis, commit = submission.basis, submission.commit
         if basis is None or self._author != session.id or commit.preconditions:
             return False
-        is_next = commit.local_seq == session.last + 1 and session.gap <= basis.local_seq
-        return is_next and self._others <= basis.seq
+        return commit.local_seq == session.last + 1 and session.gap <= basis.local_seq and self._others <= basis.seq
 
     def _objection(self, commit: Commit, session: Session) -> Verdict | None:
         """The verdict against the commit; None if there is none."""
@@ -457,18 +458,19 @@ class Engine:
             effects[doc] = Effect(doc, state.value, after, touches)
         return [self.states.get(commit.branch, doc) for doc in effects], tuple(effects.values())
 
-    def _append(
+    def _append(  # noqa: PLR0917  # what was decided about the commit
         self,
         commit: Commit,
         states: list[DocState],
         effects: tuple[Effect, ...],
         batch: _Batch,
         merged: tuple[BranchId, Seq] | None = None,
+        access: Access | None = None,
     ) -> Verdict:
         """Append the commit to the batch and update the documents."""
         shifts: Sequence[Shift] = ()
-        if self.collections.is_used:
-            found = self.collections.shifts_of(commit, effects, Seq(self.head + len(batch.rows) + 1))
+        if self.collections.is_used or access is not None:
+            found = self.collections.shifts_of(commit, effects, Seq(self.head + len(batch.rows) + 1), access)
             if isinstance(found, Refused):
                 return found
             shifts = found
@@ -508,8 +510,7 @@ class Engine:
 
     def _write(self, batch: _Batch) -> None:
         if batch.rows or batch.fold is not None or batch.observed or batch.has_table_writes:
-            append = self._host_append or self.backend.append
-            append(batch.rows, batch.fold, batch.observed)
+            (self._host_append or self.backend.append)(batch.rows, batch.fold, batch.observed)
         if batch.fold is not None:
             if batch.fold.through > self.documents.folded:
                 self.documents.after_fold(batch.fold)
@@ -568,8 +569,7 @@ class Engine:
             return self._build_fold(is_last=False)
         if not self.collections.due:
             return None
-        # Of an index alone.
-        fold = Fold(self.documents.folded)
+        fold = Fold(self.documents.folded)  # of an index alone
         self.collections.add_entries(fold)
         return fold
 

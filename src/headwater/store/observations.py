@@ -153,6 +153,12 @@ def docs_of(observation: Observation) -> set[DocKey]:
     return {read[0] if isinstance(read, tuple) else read for read in observation.reads}
 
 
+def collections_of(observation: Observation) -> set[DocKey]:
+    """For each collection whose index it has read, the key of a document that there would be."""
+    extra = observation.extra
+    return set() if extra is None else {DocKey(f"space/{span.index.partition('#')[0]}:*") for span in extra.spans}
+
+
 def digest_of(body: bytes) -> bytes:
     """The digest of a body."""
     return blake2b(body, digest_size=DIGEST_BYTES).digest()

@@ -21,15 +21,23 @@ _SHOWN: Final = 10
 
 
 def duplicate_in(
-    shifts: Sequence[Shift], records: Mapping[str, CollectionRecord], entries: Callable[[str], Entries]
+    shifts: Sequence[Shift],
+    records: Mapping[str, CollectionRecord],
+    entries: Callable[[str], Entries],
+    may_tell: Callable[[str], bool] | None = None,
 ) -> Refused | None:
-    """The refusal of a commit that gives two documents the same values. Its net counts."""
+    """The refusal of a commit that gives two documents the same values. Its net counts.
+
+    `may_tell`: whether the session of the commit may know of other documents of a kind; None: of all.
+    """
     for record in {kind: records[kind] for kind in map(kind_of, [shift.doc for shift in shifts])}.values():
         for named in record.named:
             if named.index.unique:
                 refused = _duplicate_of(record, named, shifts, entries)
                 if refused is not None:
-                    return refused
+                    if may_tell is None or may_tell(record.kind):
+                        return refused
+                    return Refused(f"a unique field of {record.kind!r} has a value that is taken", code=refused.code)
     return None
 
 

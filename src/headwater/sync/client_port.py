@@ -87,6 +87,7 @@ def transact(submission: Submission) -> Transact:
         commit.preconditions,
         commit.seen,
         tuple(map(note_fields, submission.observations)),
+        submission.access is not None and submission.access.is_forced,
     )
 
 

@@ -47,7 +47,10 @@ VERSION: Final = 1
 FAR: Final = "far"
 """The extension for programs that use several spaces: `opened` has the id and the lineage of the space."""
 
-EXTENSIONS: Final = (FAR,)
+RULES: Final = "rules"
+"""The extension for rules of collections: `opened` says that roles allow writes, and an owner may force a commit."""
+
+EXTENSIONS: Final = (FAR, RULES)
 """The extensions that this version knows, as named in `hello` and `welcome`."""
 
 SUBPROTOCOL: Final = "headwater.v1"
@@ -105,6 +108,8 @@ class Transact(_Frame, frozen=True, tag="transact"):
     conditions: tuple[Precondition, ...] = ()
     seen: Seen | None = None
     notes: tuple[tuple[DocKey, bytes, tuple[Read, ...], tuple[PendingRead, ...]], ...] = ()
+    force: bool = False
+    """Store values that do not fit the types of their collection. Only if both sides can `rules`, and by an owner."""
 
 
 class Watch(_Frame, frozen=True, tag="watch"):
@@ -219,6 +224,8 @@ class SpaceOpened(_Frame, frozen=True, tag="opened"):
     id: str = ""
     """The id of the space. Like the lineage, only if both sides can `far`."""
     lineage: bytes = b""
+    writes: bool = False
+    """A session that can `read` may write what the rules of collections allow its roles. If both sides can `rules`."""
 
 
 class FoundDoc(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -36,7 +36,25 @@ class ServerPort(Protocol):
     def open(self, asked: Open) -> None:
         """Open a space. Answered by `opened` or `refused`."""
 
-    def submit(self, commit: Commit, notes: tuple[NewObservation, ...]) -> None:
+    @property
+    def has_rules(self) -> bool:
+        """Whether a collection of the branch has rules. If none has, the right to the space says all."""
+        ...
+
+    @property
+    def has_roles(self) -> bool:
+        """Whether the session has roles, so that rules may allow it to write."""
+        ...
+
+    def may_read(self, kind: str) -> bool:
+        """Whether the rules let the session read the documents of a collection; True for what is none."""
+        ...
+
+    def may_change(self, kind: str) -> bool:
+        """Whether the rules let the session write anything of a collection."""
+        ...
+
+    def submit(self, commit: Commit, notes: tuple[NewObservation, ...], *, force: bool) -> None:
         """Submit a commit. The verdict comes with the news."""
 
     def note(self, notes: tuple[NewObservation, ...], gone: tuple[DocKey, ...]) -> None:

@@ -16,7 +16,19 @@ from typing import Final
 from msgspec.structs import replace
 
 from headwater.errors import AccessError, HeadwaterError, RemoteProtocolError, ServerLimitError
-from headwater.store.commit import Absent, Commit, NewObservation, OriginCommitted, PendingRead, Read, SetDoc, ValueIs
+from headwater.store.collection_record import kind_of
+from headwater.store.commit import (
+    Absent,
+    Commit,
+    NewObservation,
+    Operation,
+    OriginCommitted,
+    PendingRead,
+    Read,
+    Seen,
+    SetDoc,
+    ValueIs,
+)
 from headwater.sync import frames
 from headwater.sync.frame_limits import (
     NAME_BYTES_MAX,
@@ -207,46 +219,71 @@ class ServerSession:
 
     def _transact(self, frame: Transact, size: int) -> None:
         is_told_again = frame.number <= self._last
-        self._need("read" if is_told_again else "write")
+        may_write = self._desk.may("write")
+        if is_told_again or may_write or not (self._desk.has_roles and self._desk.has_rules):
+            self._need("read" if is_told_again else "write")
+        if frame.force:
+            self._need("own")
         self._check_size(frame)
-        operations = tuple(map(checked, frame.operations))
-        absent = {each.doc for each in frame.conditions if isinstance(each, Absent)}
-        for operation in operations:
-            self._reach.check(operation.doc)
-            if operation.doc.startswith(RECEIPT) and not (type(operation) is SetDoc and operation.doc in absent):
-                message = f"{operation.doc} says that an event was handled: it is made once, under `absent`"
-                raise AccessError(message, doc=operation.doc)
-        for condition in frame.conditions:
-            if isinstance(condition, Absent | ValueIs):
-                self._reach.check(condition.doc)
-            elif not 0 < condition.local_seq < frame.number:
-                raise RemoteProtocolError(f"commit {frame.number} cannot follow from commit {condition.local_seq}")
+        operations = self._checked_operations(frame)
         self._reach.check_reads(frame.reads, frame.rests, self._desk.head, frame.number)
-        seen = frame.seen
-        if seen is not None and not 0 <= seen[0] < max(len(operations), 1):
-            raise RemoteProtocolError(f"operation {seen[0]} is said to be a result; there are {len(operations)}")
-        if seen is not None and not self._reach.holds_all_of(seen[1]):
-            seen = None
+        reads, rests = frame.reads, frame.rests
+        if self._desk.has_rules:
+            # What is hidden does not exist for the session, and so does not change.
+            reads = tuple(each for each in reads if self.may_see(each.doc))
+            rests = tuple(each for each in rests if self.may_see(each.doc))
         # A commit that was decided before can follow from itself: only its verdict is sent again.
         itself = (OriginCommitted(LocalSeq(frame.number)),) if is_told_again else ()
         commit = Commit(
             self.session,
             LocalSeq(frame.number),
             operations,
-            frame.reads,
-            frame.rests,
+            reads,
+            rests,
             (*frame.conditions, *itself),
             self.branch,
-            seen,
+            self._checked_seen(frame) if may_write else None,
         )
         if not frame.number:
             raise RemoteProtocolError("commits are numbered from 1")
         # The verdicts of decided commits are sent even if the right was revoked since: nothing changes any more.
-        notes = () if is_told_again else self._notes(frame.notes)
+        notes = () if is_told_again or not may_write else self._notes(frame.notes)
         self.pending += 1
         self._sizes.append(size)
         self._pending_bytes += size
-        self._desk.submit(commit, notes)
+        self._desk.submit(commit, notes, force=frame.force)
+
+    def _checked_operations(self, frame: Transact) -> tuple[Operation, ...]:
+        """The operations of a commit, if the session may name all documents that it writes or has conditions on."""
+        operations = tuple(map(checked, frame.operations))
+        absent = {each.doc for each in frame.conditions if isinstance(each, Absent)}
+        for operation in operations:
+            self._reach.check(operation.doc)
+            kind = kind_of(operation.doc)
+            if not (self._desk.may_read(kind) or self._desk.may_change(kind)):
+                raise AccessError("there is no such document", doc=operation.doc)
+            if operation.doc.startswith(RECEIPT) and not (type(operation) is SetDoc and operation.doc in absent):
+                message = f"{operation.doc} says that an event was handled: it is made once, under `absent`"
+                raise AccessError(message, doc=operation.doc)
+        for condition in frame.conditions:
+            if isinstance(condition, Absent | ValueIs):
+                self._reach.check(condition.doc)
+                if isinstance(condition, ValueIs) and not self.may_see(condition.doc):
+                    raise AccessError("there is no such document", doc=condition.doc)
+            elif not 0 < condition.local_seq < frame.number:
+                raise RemoteProtocolError(f"commit {frame.number} cannot follow from commit {condition.local_seq}")
+        return operations
+
+    def _checked_seen(self, frame: Transact) -> Seen | None:
+        """The observation of a run, if the session may see all that it names."""
+        seen = frame.seen
+        if seen is None:
+            return None
+        if not 0 <= seen[0] < max(len(frame.operations), 1):
+            message = f"operation {seen[0]} is said to be a result; there are {len(frame.operations)}"
+            raise RemoteProtocolError(message)
+        is_seen = all(self.may_see(each.doc) for each in frame.operations) and self._reach.holds_all_of(seen[1])
+        return seen if is_seen else None
 
     def _check_size(self, frame: Transact) -> None:
         if self.pending >= self._limits.get("pending", PENDING_MAX) or self._pending_bytes > PENDING_BYTES_MAX:
@@ -323,8 +360,17 @@ class ServerSession:
     # -- what may be asked ---------------------------------------------------------------------------------
 
     def may_see(self, doc: DocKey) -> bool:
-        """Whether a document is the space's, or of this user or session."""
+        """Whether a document is the space's, or of this user or session, and of no collection that is hidden."""
         return self._reach.holds(doc)
+
+    def may_read_collection(self, kind: str) -> bool:
+        """Whether the session may read the documents and indexes of a collection."""
+        return self._desk.may_read(kind)
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether a collection may be hidden from the session."""
+        return self._desk.has_rules
 
     def may_keep(self, body: bytes) -> bool:
         """Whether the session may see all reads of a run."""
@@ -352,10 +398,14 @@ class ServerSession:
     def opened(self, frame: SpaceOpened, branch: BranchId) -> None:
         """The space is open for this client."""
         self.session, self.actor, self.space, self.branch = frame.session, frame.actor, frame.space, branch
-        self._reach = SessionScope(frame.actor, frame.session)
+        self._reach = SessionScope(frame.actor, frame.session, self._desk.may_read)
         self._last = frame.last
         self.state = ServerState.OPEN
-        self._desk.send(frame if frames.FAR in self.can else replace(frame, id="", lineage=b""))
+        if frames.FAR not in self.can:
+            frame = replace(frame, id="", lineage=b"")
+        if frames.RULES not in self.can:
+            frame = replace(frame, writes=False)
+        self._desk.send(frame)
 
     def refused(self, error: HeadwaterError, code: int = Close.FORBIDDEN, *, again: bool = False) -> None:
         """The space is not opened."""

@@ -6,9 +6,12 @@ connection.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from headwater.errors import AccessError, NameRefusedError, RemoteProtocolError
+from headwater.store.collection_record import kind_of
 from headwater.store.commit import PendingRead, Read
-from headwater.store.observations import DIGEST_BYTES, decode_observation, docs_of
+from headwater.store.observations import DIGEST_BYTES, collections_of, decode_observation, docs_of
 from headwater.store.wellformed import check_doc
 from headwater.sync.frame_limits import OFFLINE_MAX
 from headwater.values.address import SPACE_SCOPE, Scope, session_scope, user_scope
@@ -21,16 +24,20 @@ _LAST: int = 2**63 - 1
 class SessionScope:
     """The scope of one session; empty before the session is open."""
 
-    def __init__(self, actor: str = "", session: SessionId | None = None) -> None:
+    def __init__(
+        self, actor: str = "", session: SessionId | None = None, may_read: Callable[[str], bool] | None = None
+    ) -> None:
+        """`may_read`: whether the session may read a collection, by its kind. None: there are no rules."""
         own: list[Scope] = [] if session is None else [SPACE_SCOPE]
         if actor and session is not None:
             own += [user_scope(actor), session_scope(actor, session)]
         # The prefixes of the keys that it may see.
         self._own = tuple(f"{scope.text}/" for scope in own)
+        self._may_read = may_read
 
     def holds(self, doc: DocKey) -> bool:
-        """Whether a document is the space's, or of this user or session."""
-        return doc.startswith(self._own)
+        """Whether a document is the space's, or of this user or session, and of no collection that is hidden."""
+        return doc.startswith(self._own) and (self._may_read is None or self._may_read(kind_of(doc)))
 
     def check(self, doc: DocKey) -> None:
         """Raise RemoteProtocolError for an invalid key, AccessError for a document of another user."""
@@ -69,7 +76,7 @@ class SessionScope:
         if len(body) == DIGEST_BYTES:
             return True
         found = decode_observation(body)
-        return found is not None and all(map(self.holds, docs_of(found)))
+        return found is not None and all(map(self.holds, (*docs_of(found), *collections_of(found))))
 
 
 def check_place(seq: Seq, head: Seq) -> None:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Generic, Protocol, TypeVar
 
 from headwater.cells.pending_commit import Failure
+from headwater.store.collection_record import kind_of
 from headwater.store.commit import CommitOutcome, Committed, Effect, PatchDoc, Seen, SetDoc
-from headwater.store.observations import decode_observation, docs_of
+from headwater.store.observations import collections_of, decode_observation, docs_of
 from headwater.sync.frames import CommitFailed, Judged, New, News, Written, encode_frame
 from headwater.values.address import Address
 from headwater.values.ids import DocKey, Seq, SessionId
@@ -57,6 +58,8 @@ class Watches(Generic[W]):
         self._by_session: dict[SessionId, W] = {}
         # The watchers of a document, by key and by prefix: found once, and forgotten when the watches change.
         self._readers_of: dict[DocKey, tuple[W, ...]] = {}
+        # The kinds of the collections with rules: some sessions may not read these.
+        self.ruled: frozenset[str] = frozenset()
 
     def __len__(self) -> int:
         return sum(map(len, self._by_doc.values()))
@@ -111,6 +114,8 @@ class Watches(Generic[W]):
                     found |= watchers
             if len(self._readers_of) >= READERS_OF_MAX:
                 self._readers_of.clear()
+            if self.ruled and kind_of(doc) in self.ruled:
+                found = {each: None for each in found if each.may_see(doc)}
             readers = self._readers_of[doc] = tuple(found)
         return readers
 
@@ -134,7 +139,8 @@ class Watches(Generic[W]):
             if type(outcome) is CommitOutcome and type(outcome.verdict) is Committed:
                 if mine is not None:
                     # The writer of a document holds it, and has to be notified of other commits to it.
-                    self.add(mine, (each.doc for each in outcome.commit.operations))
+                    docs = [each.doc for each in outcome.commit.operations]
+                    self.add(mine, [doc for doc in docs if mine.may_see(doc)] if self.ruled else docs)
                 place = outcome.verdict.seq
                 if place > before:
                     before = place
@@ -152,7 +158,7 @@ class Watches(Generic[W]):
         """Add a commit to the news of those that watch one of its documents, its writer excepted."""
         commit = outcome.commit
         operations = commit.operations
-        private = _private(commit.seen)
+        private = _private(commit.seen, self.ruled)
         if len(operations) != 1 or private:
             for watcher, written in self._written(outcome, seq, mine, private):
                 told.setdefault(watcher, []).append(written)
@@ -206,12 +212,21 @@ def _take(table: dict[DocKey, dict[W, None]] | dict[str, dict[W, None]], key: st
             del table[key]  # type: ignore[arg-type]  # as above
 
 
-def _private(seen: Seen | None) -> list[DocKey]:
-    """The reads of a run outside of the space's scope: clients without the right to them do not get these keys."""
-    if seen is None or (b"user:" not in seen[1] and b"session:" not in seen[1]):
+def _private(seen: Seen | None, ruled: frozenset[str]) -> list[DocKey]:
+    """The reads of a run that some clients may not know of: they do not get these keys.
+
+    They are outside of the space's scope, or of collections with rules.
+    """
+    if seen is None:
+        return []
+    has_ruled = any(kind.encode() in seen[1] for kind in ruled)
+    if not has_ruled and b"user:" not in seen[1] and b"session:" not in seen[1]:
         return []
     found = decode_observation(seen[1])
-    return [] if found is None else [doc for doc in docs_of(found) if not doc.startswith("space/")]
+    if found is None:
+        return []
+    docs = [*docs_of(found), *collections_of(found)]
+    return [doc for doc in docs if not doc.startswith("space/") or kind_of(doc) in ruled]
 
 
 def _part(

@@ -14,6 +14,7 @@ from headwater.cells.document_kinds import RESERVED, kind_of_id
 from headwater.cells.indexed_fields import field_of, is_unresolved
 from headwater.cells.query_plan import FIELDS_MAX
 from headwater.cells.query_source import Expires, QuerySource
+from headwater.declare.collections.allowing import Allowance, owner_of, rules_for
 from headwater.declare.collections.collection import Collection
 from headwater.declare.verb_port import CURRENT_BUILDER, Verbs
 from headwater.errors import DeclarationError, HeadwaterError
@@ -90,6 +91,8 @@ class CollectionVerb(Verbs):
         scope: Literal["space", "user"] = "space",
         expires: datetime | Literal[False] | None = None,
         after: Duration = 0,
+        owner: object = None,
+        rules: Sequence[Allowance] = (),
     ) -> Collection[D]:
         """Declare the collection of a class: its documents can be found by their fields.
 
@@ -106,13 +109,15 @@ class CollectionVerb(Verbs):
             expires: A field with a datetime: `Login.until`. A document is deleted some time after this time; one in
                 which it is None, or has no time zone, stays. False ends the expiry that was declared before.
             after: How long after the time in this field a document expires: `"30d"`.
+            owner: The field with the name of the actor whose document it is, for rules that allow `"own"`.
+            rules: What each role may do at a server, made by `hw.allow`. Without rules, the right to the space counts.
 
         Returns:
             The collection, which is also the query of all its documents.
 
         Raises:
             DeclarationError: HW110. It is no document class, an index names something else than its fields, or a field
-                has no order; or another class of the app has the same name.
+                has no order; another class of the app has the same name; or the rules contradict each other.
 
         Example:
             ```python
@@ -143,6 +148,7 @@ class CollectionVerb(Verbs):
         if scope not in _SCOPES:
             raise DeclarationError(f"{where}: {scope!r} is no scope of a collection; space or user is expected")
         word = kind_of_id(kind) if name is None else _checked_name(name, where)
+        owner_field = owner_of(kind, owner, where)
         of = QuerySource(
             self.owner,
             kind,
@@ -152,6 +158,8 @@ class CollectionVerb(Verbs):
             _indexes(kind, unique, f"{where}: unique"),
             tuple([_total(kind, each, where) for each in totals]),
             _expires(kind, expires, after, where),
+            owner_field,
+            rules_for(kind, rules, owner_field, where),
         )
         try:
             of.named()

@@ -7,6 +7,7 @@ sessions only, which have limits and an order of their own.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -25,10 +26,12 @@ from headwater.inspect.workflow_records import PublishEvent
 from headwater.machine import machine
 from headwater.server.authenticator import Authenticator
 from headwater.server.pages.page_access import check_right, grant_of, peer_of
+from headwater.server.spaces.channel import Channel
 from headwater.server.spaces.client_connection import acting_as
 from headwater.server.topic_intake import Intake
+from headwater.store.collection_rules import Access
 from headwater.sync.session_scope import SessionScope
-from headwater.values.ids import SessionId
+from headwater.values.ids import BranchId, SessionId
 
 if TYPE_CHECKING:
     from starlette.requests import Request as HttpRequest
@@ -81,13 +84,17 @@ class Inspections:
             # and again is there once.
             audit = self._authenticator.spaces.access.audit
             audit.write("inspected", peer=peer_of(http), id=grant.id, space=space, actor=actor, what=_what(request))
-        may_see = SessionScope(actor, _PAGE).holds
+        right = self._authenticator.spaces.right(grant, space)
+        access = Access(right >= Right.WRITE, right >= Right.OWN, frozenset(grant.roles), actor)
+        branch = BranchId(request.scope.branch)
         for turn in range(TRIES):
             channel = await self._authenticator.spaces.channel(space, create=False)
             channel.keep()
+            may_read = partial(channel.may_read, branch, access=access)
+            may_see = SessionScope(actor, _PAGE, may_read).holds
             inspector = StoredInspector(channel.storage, request.scope, origin="server", may_see=may_see, actor=actor)
             try:
-                return await machine().to_thread(_response, inspector, request)
+                return await machine().to_thread(_response, channel, branch, inspector, request)
             except ClosedError:
                 if turn == TRIES - 1:
                     raise
@@ -112,7 +119,8 @@ def _what(request: Request) -> str:
     return "nothing" if found is None else str(found.__struct_config__.tag)
 
 
-def _response(inspector: StoredInspector, request: Request) -> Response:
+def _response(channel: Channel, branch: BranchId, inspector: StoredInspector, request: Request) -> Response:
+    channel.load_rules(branch)
     match request.do:
         case SetValue() | SendEvent() | RedeliverEvent() | DropEvent():
             raise UsageError("documents and events of a served space are written by a session, not by this page")

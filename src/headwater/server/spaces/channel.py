@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Final, TypeVar
 
@@ -31,15 +31,18 @@ from headwater.runtime.attached_replica import Delivered
 from headwater.runtime.expiry import AGAIN_MS, Expiry, expiry_of
 from headwater.server.metrics import Histogram
 from headwater.server.server_limits import PAUSE_S
+from headwater.server.spaces.rule_changes import changed_rules
 from headwater.server.spaces.space_answers import ConnectionPort, SpaceAnswer, made
 from headwater.store import resumption
-from headwater.store.commit import Commit, CommitOutcome, Committed, NewObservation, Submission
+from headwater.store.collection_rules import Access, Rules
+from headwater.store.commit import Commit, CommitOutcome, Committed, NewObservation, Refused, Submission
 from headwater.store.engine import Engine
 from headwater.store.retention import Retention, is_dropped
 from headwater.sync.frames import (
     AskChanged,
     AskObservations,
     ErrorFrame,
+    Judged,
     New,
     Pull,
     Watch,
@@ -96,6 +99,9 @@ class Channel:
         # Connections with frames to be flushed at the end of this turn of the loop, in this order.
         self._pushed: dict[ConnectionPort, None] = {}
         self.connections: dict[SessionId, ConnectionPort] = {}
+        # The rules of collections that have any, by branch and kind, as of the newest decided commit. Replaced as a
+        # whole by the deciding thread, read by all.
+        self.rules: dict[BranchId, Mapping[str, Rules]] = {}
         # The newest sequence number sent to any client.
         self.head = storage.join(self)
         self.delivered = 0
@@ -125,7 +131,10 @@ class Channel:
         self.connections[connection.session] = connection
         self.empty_since = None
         self._use_now()
-        self._watches.setdefault(connection.talk.branch, Watches()).enter(connection)
+        branch = connection.talk.branch
+        watches = self._watches.setdefault(branch, Watches())
+        watches.ruled = frozenset(self.rules[branch])
+        watches.enter(connection)
 
     def last_of(self, branch: BranchId, session: SessionId) -> int:
         """The newest decided commit of a session; 0 for a new one. Not in the loop.
@@ -135,6 +144,7 @@ class Channel:
 
         def look(engine: Engine) -> int:
             engine.documents.branch(branch)
+            self._load_rules(engine, branch)
             # A new session has no decided commits, and a reader stores nothing.
             if session and is_dropped(engine, session):
                 message = f"this session of space {self.storage.name!r} is older than sessions are kept; open it again"
@@ -145,6 +155,25 @@ class Channel:
             # Commits of its last connection are decided first: the client sends them again.
             self.storage.wait()
         return self._use(look)
+
+    def load_rules(self, branch: BranchId) -> None:
+        """Load the rules of a branch. Not in the loop."""
+        self._use(lambda engine: self._load_rules(engine, branch))
+
+    def _load_rules(self, engine: Engine, branch: BranchId) -> None:
+        if branch not in self.rules:
+            records = engine.collections.records(branch)
+            self.rules[branch] = {kind: each.rules for kind, each in records.items() if each.rules.rules}
+
+    def may_read(self, branch: BranchId, kind: str, access: Access) -> bool:
+        """Whether a session may read the documents of a collection. The rules of the branch are loaded."""
+        rules = self.rules[branch].get(kind)
+        return rules is None or rules.may_read(access)
+
+    def may_change(self, branch: BranchId, kind: str, access: Access) -> bool:
+        """Whether there is anything of a collection that a session may write, by its rules."""
+        rules = self.rules[branch].get(kind)
+        return rules is None or rules.may_change(access)
 
     def _use(self, work: Callable[[Engine], _T]) -> _T:
         """Run a function on the storage, not in the loop. After a disk failure the next client reopens the file."""
@@ -218,11 +247,11 @@ class Channel:
 
     # -- what is asked -------------------------------------------------------------------------------------
 
-    def submit(self, commit: Commit, notes: tuple[NewObservation, ...]) -> None:
-        """Submit a commit."""
+    def submit(self, commit: Commit, notes: tuple[NewObservation, ...], access: Access) -> None:
+        """Submit a commit of a session that may do this."""
         self._use_now()
         self.since[commit.session, commit.local_seq] = self.used_at
-        self.storage.submit(Submission(commit, observations=notes, is_resent=True), helps=False)
+        self.storage.submit(Submission(commit, observations=notes, is_resent=True, access=access), helps=False)
 
     def note(self, notes: tuple[NewObservation, ...], branch: BranchId, gone: tuple[DocKey, ...]) -> None:
         """Store observations of runs without writes. No answer is sent."""
@@ -271,6 +300,11 @@ class Channel:
 
     def deliver(self, decided: Delivered) -> None:
         """Called by the deciding thread, while the storage is locked."""
+        if self.rules:
+            for branch, kind, rules in changed_rules(decided):
+                if branch in self.rules:
+                    others = {each: found for each, found in self.rules[branch].items() if each != kind}
+                    self.rules[branch] = {**others, kind: rules} if rules.rules else others
         self._put(decided)
 
     def _put(self, what: Delivered | SpaceAnswer) -> None:
@@ -328,6 +362,7 @@ class Channel:
             decided = [each for each in decided if each not in failed]
         elif self.trouble and not self.is_broken:
             self.trouble = ""
+        self._enforce_new_rules(decided)
         before = self.head
         for each in decided:
             if isinstance(each, CommitOutcome) and isinstance(each.verdict, Committed) and each.verdict.seq > self.head:
@@ -343,10 +378,21 @@ class Channel:
             if since is not None:
                 self.decided.observe(now - since)
 
+    def _enforce_new_rules(self, decided: list[CommitOutcome | Failure]) -> None:
+        """Have sessions connect again after a change of rules: they ask anew for what they hold."""
+        changed = {branch for branch, _, _ in changed_rules(decided)}
+        for connection in list(self.connections.values()) if changed else ():
+            if connection.talk.branch in changed and not connection.may("own"):
+                connection.talk.turned_away("the rules of a collection have changed; connect again")
+        for branch in changed & self._watches.keys():
+            self._watches[branch].ruled = frozenset(self.rules[branch])
+
     def _push(self, connection: ConnectionPort, frame: bytes, news: list[New]) -> None:
         judged = 0
         for new in news:
             judged += type(new) is not Written
+            if type(new) is Judged and type(new.verdict) is Refused:
+                connection.refused(new.verdict)
         if judged:
             connection.talk.judged(judged)
         if connection.may("read"):

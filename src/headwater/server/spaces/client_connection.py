@@ -9,10 +9,19 @@ from typing import TYPE_CHECKING, Final
 
 from headwater.access.grants import Grant
 from headwater.access.rights import WORDS, Right
-from headwater.errors import AccessError, ClosedError, HeadwaterError, SessionLostError, UnavailableError
+from headwater.errors import (
+    AccessError,
+    ClosedError,
+    HeadwaterError,
+    RuleError,
+    SessionLostError,
+    UnavailableError,
+)
 from headwater.server.server_limits import BEHIND
 from headwater.server.spaces.channel import CANNOT_WRITE, Channel
-from headwater.store.commit import Commit, NewObservation
+from headwater.store.collection_record import kind_of
+from headwater.store.collection_rules import Access
+from headwater.store.commit import Commit, NewObservation, Refused
 from headwater.sync.actor_names import check_actor
 from headwater.sync.frames import (
     AskChanged,
@@ -142,11 +151,49 @@ class ClientConnection:
         """Whether a document is in one of its own scopes."""
         return self.talk.may_see(doc)
 
-    def submit(self, commit: Commit, notes: tuple[NewObservation, ...]) -> None:
+    def _access(self, *, force: bool = False) -> Access:
+        """What the session may do now."""
+        grant = self._grant
+        right = Right.NONE if grant is None else self._spaces.right(grant, self.talk.space)
+        roles = frozenset(grant.roles if grant is not None else ())
+        is_owner = right >= Right.OWN
+        return Access(right >= Right.WRITE, is_owner, roles, self.talk.actor, force and is_owner)
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether a collection of its branch has rules."""
+        return self.channel is not None and bool(self.channel.rules[self.talk.branch])
+
+    @property
+    def has_roles(self) -> bool:
+        """Whether its grant has roles."""
+        return self._grant is not None and bool(self._grant.roles)
+
+    def may_read(self, kind: str) -> bool:
+        """Whether it may read the documents of a collection now."""
+        if not self.has_rules:
+            return True
+        assert self.channel is not None
+        return self.channel.may_read(self.talk.branch, kind, self._access())
+
+    def may_change(self, kind: str) -> bool:
+        """Whether it may write anything of a collection now, by its rules."""
+        if not self.has_rules:
+            return True
+        assert self.channel is not None
+        return self.channel.may_change(self.talk.branch, kind, self._access())
+
+    def refused(self, verdict: Refused) -> None:
+        """Record a commit that was refused for lack of a right."""
+        if verdict.code in (RuleError.code, AccessError.code):
+            what = "transact" if verdict.doc is None else f"transact {kind_of(verdict.doc)}".strip()
+            self.denied(what, RuleError(verdict.reason))
+
+    def submit(self, commit: Commit, notes: tuple[NewObservation, ...], *, force: bool) -> None:
         """Submit a commit."""
         assert self.channel is not None
         try:
-            self.channel.submit(commit, notes)
+            self.channel.submit(commit, notes, self._access(force=force))
         except ClosedError:
             # No verdict: the client sends the commit again over its next connection.
             self.talk.turned_away(CANNOT_WRITE)
@@ -187,7 +234,7 @@ class ClientConnection:
         assert self.channel is not None
         self.channel.unwatch(self, asked.docs, asked.prefixes)
 
-    def denied(self, asked: str, error: AccessError) -> None:
+    def denied(self, asked: str, error: HeadwaterError) -> None:
         """Record a refused attempt."""
         if asked not in self._denied:
             self._denied.add(asked)
@@ -270,7 +317,11 @@ class ClientConnection:
         # Register first: that closes the earlier connection of the session.
         self.talk.session, self.talk.branch = session, branch
         channel.enter(self)
-        opened = SpaceOpened(asked.space, session, resume, channel.head, actor, right.word, last, space_id, lineage)
+        self.talk.space, self.talk.actor = asked.space, actor
+        writes = right < Right.WRITE and any(map(self.may_change, channel.rules[branch]))
+        opened = SpaceOpened(
+            asked.space, session, resume, channel.head, actor, right.word, last, space_id, lineage, writes
+        )
         self.talk.opened(opened, branch)
 
     def leave(self) -> None:

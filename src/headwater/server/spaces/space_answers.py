@@ -11,6 +11,8 @@ from headwater.errors import ServerLimitError
 from headwater.server.server_limits import SLICE_DOCS
 from headwater.store import browsing, resumption
 from headwater.store.backend import ObservationRow
+from headwater.store.collection_record import kind_of, record_doc
+from headwater.store.commit import Refused
 from headwater.store.engine import Engine
 from headwater.store.state_cache import DocState
 from headwater.sync.frame_limits import FRAME_BYTES_MAX, LEFT_MAX, PREFETCH_BYTES_MAX
@@ -51,6 +53,9 @@ class ConnectionPort(Watcher, Protocol):
     def may(self, right: str) -> bool:
         """Whether it has the right now."""
         ...
+
+    def refused(self, verdict: Refused) -> None:
+        """A commit was refused; a lack of rights is recorded."""
 
     def push(self, frame: bytes) -> None:
         """Buffer an encoded frame until `flush`."""
@@ -97,6 +102,9 @@ def answer(
     branch = connection.talk.branch
     if isinstance(asked, AskObservations):
         return SpaceAnswer(connection, encode_frame(_kept(engine, connection, asked)), seq=engine.head)
+    if isinstance(asked, AskChanged) and not connection.may_see(asked.doc):
+        # Hidden: nothing can be said about it.
+        return SpaceAnswer(connection, encode_frame(Changed(asked.number, changed=True)), seq=engine.head)
     if isinstance(asked, AskChanged):
         places = [(path, Depth.SHALLOW if shallow else Depth.DEEP) for path, shallow in asked.places]
         found = resumption.overlapping_writes(engine, branch, asked.doc, places, Seq(asked.after))
@@ -109,8 +117,10 @@ def answer(
 def _kept(engine: Engine, connection: ConnectionPort, asked: AskObservations) -> FromServer:
     branch = connection.talk.branch
     if not asked.prefix:
-        return Observations(asked.number, engine.head, (), resumption.heads(engine, branch, asked.besides))
-    listed = resumption.listing(engine, branch, asked.prefix, asked.besides)
+        besides = [doc for doc in asked.besides if connection.may_see(doc)]
+        return Observations(asked.number, engine.head, (), resumption.heads(engine, branch, besides))
+    besides = [doc for doc in asked.besides if connection.may_see(doc)]
+    listed = resumption.listing(engine, branch, asked.prefix, besides)
     # Without observations of documents in another user's scope: their keys are private. Other users run the function.
     rows = tuple(_row(row) for row in listed.rows.values() if connection.talk.may_keep(row.body))
     # With many rows the list covers all documents, those of other users included.
@@ -148,6 +158,11 @@ class _Gathering:
         else:
             self._take(*_found(doc, state.seq, state.value))
         return state.value
+
+    def add_hidden(self, doc: DocKey) -> None:
+        """Add a document that the client may not see: it does not exist, as of the rules that hide it."""
+        rules = self._engine.states.get(self._branch, record_doc(kind_of(doc)))
+        self._take(*_found(doc, rules.seq, ABSENT))
 
     def add_if_room(self, doc: DocKey, size: int = 0) -> DocState | None:
         """Add a document of about this size. None if there is no room for it; a large one is not even loaded."""
@@ -189,9 +204,14 @@ class _Gathering:
 def _docs(engine: Engine, connection: ConnectionPort, asked: Watch | Pull, pause: Callable[[], None]) -> SpaceAnswer:
     gathered = _Gathering(engine, connection.talk.branch, asked, pause)
     start: list[tuple[DocKey, Maybe]] = []
+    hidden: set[DocKey] = set()
     for each in asked.docs:
         doc, have = (each, -1) if isinstance(each, str) else each
-        start.append((doc, gathered.add(doc, have)))
+        if connection.may_see(doc):
+            start.append((doc, gathered.add(doc, have)))
+        else:
+            hidden.add(doc)
+            gathered.add_hidden(doc)
     most = connection.talk.may_bring(asked)
     left = _by_prefix(engine, connection, asked, gathered, start)
     complete = left is not None
@@ -208,7 +228,7 @@ def _docs(engine: Engine, connection: ConnectionPort, asked: Watch | Pull, pause
             pass
     found, newer = tuple(gathered.found.values()), tuple(gathered.newer)
     frame = Docs(asked.number, engine.head, found, newer, complete, tuple(left or ()))
-    watched = (*gathered.found, *gathered.same)
+    watched = (*(doc for doc in gathered.found if doc not in hidden), *gathered.same)
     prefixes = asked.prefixes if complete else ()
     return SpaceAnswer(connection, encode_frame(frame), watched, prefixes, isinstance(asked, Watch), engine.head)
 
@@ -224,9 +244,10 @@ def _by_prefix(
     have_of = {} if isinstance(asked, Pull) else dict(asked.docs)
     most = connection.talk.may_bring(asked)
     left: list[DocKey] = []
+    has_rules = connection.talk.has_rules
     for prefix in asked.prefixes:
         for doc, size in browsing.sized_keys(engine, connection.talk.branch, prefix):
-            if doc in gathered.found or doc in have_of:
+            if doc in gathered.found or doc in have_of or (has_rules and not connection.may_see(doc)):
                 continue
             if len(gathered.found) >= most or gathered.left_bytes < 0 or len(left) > LEFT_MAX:
                 return None
