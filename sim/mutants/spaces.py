@@ -81,7 +81,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _m(
         "answers_ignored",
         "runtime.bridges:Bridges._ask",
-        "causes.setdefault(node, []).extend((bridge.keys[doc], path) for path in places)",
+        "causes.setdefault(node, []).extend([(bridge.keys[doc], path) for path in places])",
         "pass",
         "V",
     ),

@@ -135,8 +135,7 @@ def test_over_tls_programs_are_let_in_that_know_the_certificate(tmp_path: Path) 
             assert title.value == "over TLS"
 
 
-def test_over_tls_an_unknown_certificate_is_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.client.server_link.CONNECT_S", 2.0)
+def test_over_tls_an_unknown_certificate_is_not_trusted(tmp_path: Path) -> None:
     options = Serving(store=tmp_path / "spaces", port=0, certificate=CERTIFICATE, key=KEY)
     with Server(options) as server, pytest.raises(OfflineError, match="certificate verify failed"):
         hw.App("notes").open(f"{server.url}/home")

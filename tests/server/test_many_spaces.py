@@ -78,7 +78,7 @@ def test_at_the_limit_the_space_that_was_unused_for_longest_is_closed(
 
 def test_at_the_limit_a_space_in_use_is_not_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(served_spaces, "SPARE_S", 0.0)
-    monkeypatch.setattr("headwater.client.server_link.CONNECT_S", 1.0)
+    monkeypatch.setattr("headwater.client.server_link.CONNECT_S", 4.0)
     with Server(Serving(store=tmp_path / "store", port=0, spaces_max=1)) as server:
         app, count = program()
         with app.open(f"{server.url}/a") as space:

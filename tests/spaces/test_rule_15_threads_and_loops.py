@@ -6,7 +6,11 @@ import asyncio
 from threading import Event, Thread, current_thread
 from typing import TYPE_CHECKING
 
+import pytest
+
 import headwater as hw
+from headwater.runtime.bridge import BridgedSpace
+from headwater.runtime.bridges import Bridges
 
 if TYPE_CHECKING:
     from headwater.machine import Lock
@@ -196,3 +200,47 @@ def test_a_space_that_is_opened_does_not_wait_for_the_locks_of_others() -> None:
             assert not waited.is_set()
             here.settle()
             assert seen == [1], "notified, when the lock was free"
+
+
+def test_a_pass_that_is_refused_while_another_space_is_opened_is_made_up_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    near, far = hw.App("near"), hw.App("far")
+    n = far.cell("n", 1)
+    seen: list[int] = []
+    found, refused, come = Bridges.found, Event(), list[asyncio.Event]()
+
+    @near.sink
+    def show() -> None:
+        seen.append(n.value)
+        come[0].set()
+
+    async def main() -> None:
+        come.append(asyncio.Event())
+        async with near.aopen("memory:", on_error="log") as here:
+            await here.settle()
+            runtime, loop = here._opening.runtime, asyncio.get_running_loop()
+
+            def pass_now() -> None:
+                # The thread that opens the other space has the lock.
+                runtime.run_pass()
+                refused.set()
+
+            def found_slowly(self: Bridges, space: BridgedSpace) -> None:
+                found(self, space)
+                loop.call_soon_threadsafe(pass_now)
+                assert refused.wait(20)
+
+            monkeypatch.setattr(Bridges, "found", found_slowly)
+            closed = Event()
+
+            def open_far() -> None:
+                with far.open("memory:"):
+                    closed.wait(20)
+
+            thread = Thread(target=open_far)
+            thread.start()
+            await come[0].wait()
+            closed.set()
+            await asyncio.to_thread(thread.join)
+
+    asyncio.run(asyncio.wait_for(main(), 30))
+    assert seen == [1]

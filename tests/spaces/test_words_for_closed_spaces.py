@@ -23,7 +23,7 @@ def test_why_says_that_a_space_which_is_read_is_closed() -> None:
         assert above() == 2
         assert "closed" not in hw.why(above)
         there.close()
-        assert "space 'far' is closed here: what it has read there stays as it was" in hw.why(above)
+        assert "space 'far' is closed here: it keeps the values that it has read there" in hw.why(above)
         assert "closed" not in hw.why(own)
         with far.open("far.db"):
             n.value = 5

@@ -148,6 +148,12 @@ def test_heads_come_in_key_order_by_pages_and_prefix(backend: Backend) -> None:
     assert backend.heads(DRAFT, "", DocKey(""), 100) == []
 
 
+def test_the_versions_of_all_documents_have_truth_values(backend: Backend) -> None:
+    # The compiled form of the core refuses a number in place of one.
+    backend.append(rows(1, 1), fold(1, heads=[(MAIN, head(A, 1))]))
+    assert [(doc, seq, live is True) for doc, seq, live in backend.head_seqs(MAIN)] == [(A, 1, True)]
+
+
 KEYS = st.text(st.sampled_from("abz%_'\U0010ffff\ud7ff\ue000\0é"), max_size=4)
 
 

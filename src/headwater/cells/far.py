@@ -12,6 +12,7 @@ from headwater.cells.cross_space import WRITTEN, crossing_error
 from headwater.cells.drafts import Draft
 from headwater.cells.pending_commit import Mark, ReadKey
 from headwater.cells.space_port import SpacePort
+from headwater.cells.span_records import SpanKey, far_span
 from headwater.cells.transaction import Transaction
 from headwater.errors import InvariantError
 from headwater.store.commit import Precondition
@@ -32,6 +33,12 @@ class FarSpace:
     def __init__(self, near: SpacePort, far: SpacePort) -> None:
         self.near = near
         self.far = far
+
+        # The id under which the spans that were read there are registered here; empty: they are not.
+        self.span_space = ""
+
+    def read_index(self, index: str) -> None:
+        """An index of a collection is read there. Overridden by the runtime, which follows its changes."""
 
     def refuse_write(self, tx: Transaction, doc: DocKey, path: Path) -> NoReturn:
         """Raise CrossSpaceError, or WriteError where nothing may be written at all."""
@@ -98,6 +105,16 @@ class FarReads(Transaction):
         """No commit covers two spaces."""
         doc: DocKey = getattr(precondition, "doc", DocKey("space/?"))
         self.far.refuse_write(self.near, doc, ())
+
+
+def far_spans(tx: Transaction) -> dict[SpanKey, bytes]:
+    """The reads of a run in indexes of other spaces, with the answers to questions."""
+    found: dict[SpanKey, bytes] = {}
+    for view in (tx.views or {}).values():
+        if isinstance(view, FarReads) and view.spans is not None and view.far.span_space:
+            for key, answer in view.spans.dependencies().items():
+                found[far_span(view.far.span_space, key)] = answer
+    return found
 
 
 def is_undecided(tx: Transaction) -> bool:

@@ -69,6 +69,17 @@ class VisibleShift:
         return is_inside and (before != after or (bool(fields) and self.touches(fields)))
 
 
+class FarShift:
+    """A change of a document of a collection of another space."""
+
+    __slots__ = ("shift", "space")
+
+    def __init__(self, space: str, shift: VisibleShift) -> None:
+        # The id of the space.
+        self.space = space
+        self.shift = shift
+
+
 class ShiftLog:
     """The newest shift of a replica. Each transaction holds the one from which it has to look on."""
 

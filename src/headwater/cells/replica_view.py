@@ -58,6 +58,7 @@ class ReplicaView:
         self.members: Members | None = None
         self.span_kinds: Container[str] = ()
         """The kinds of documents whose indexes listeners read: changes of these are notified as shifts."""
+        self._kinds: tuple[Container[str], ...] = ()
         self.live_tally: Callable[[SpanKey], Tally | None] = lambda _: None
         """The tally of a span that is kept current for the runs that read it. Set by the scheduler."""
         self.written_docs: Callable[[str], Iterable[DocKey]] = lambda _: ()
@@ -224,6 +225,20 @@ class ReplicaView:
                 return True
         return False
 
+    def read_kinds(self, kinds: Container[str]) -> Callable[[], None]:
+        """Notify shifts of these kinds from now on. Returns what ends that."""
+
+        def end() -> None:
+            self._read_kinds(tuple(each for each in self._kinds if each is not kinds))
+
+        self._read_kinds((*self._kinds, kinds))
+        return end
+
+    def _read_kinds(self, all_kinds: tuple[Container[str], ...]) -> None:
+        self._kinds = all_kinds
+        # Mostly those of the scheduler alone.
+        self.span_kinds = all_kinds[0] if len(all_kinds) == 1 else _AnyOf(all_kinds)
+
     def _notify(self, notification: Notification) -> None:
         listeners = self._listeners
         if len(listeners) == 1:
@@ -234,6 +249,16 @@ class ReplicaView:
                 told[0](notification)
             else:
                 call_all(told, notification)
+
+
+class _AnyOf:
+    """What is in any of several containers."""
+
+    def __init__(self, containers: tuple[Container[str], ...]) -> None:
+        self._containers = containers
+
+    def __contains__(self, item: object) -> bool:
+        return any(item in each for each in self._containers)
 
 
 def _reads(readers: Container[DocKey] | None, notification: Notification) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from headwater.cells.draft_keys import DraftKeys, key_in
 from headwater.cells.drafts import Draft
@@ -42,6 +42,19 @@ PASS_SLICE: Final = 4096
 
 def _nothing(_doc: DocKey, _path: Path) -> None:
     """Of a transaction that has ended, and of plain code."""
+
+
+class WithSpans(Protocol):
+    """The reads of a transaction in another space."""
+
+    spans: SpanReads | None
+
+
+def end_spans(spans: SpanReads | None, views: Mapping[object, WithSpans] | None) -> None:
+    """A transaction has ended: neither here nor in other spaces are later shifts held for it."""
+    for each in (spans, *[view.spans for view in (views or {}).values()]):
+        if each is not None:
+            each.end()
 
 
 def span_reads_now(replica: Replica, keys: Iterable[SpanKey]) -> tuple[SpanRead, ...]:

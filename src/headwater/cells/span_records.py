@@ -8,6 +8,7 @@ import msgspec
 
 from headwater.store.collection_record import IndexField, field_of, field_tree
 from headwater.values.codec import decode, encode
+from headwater.values.space_ids import is_space_id
 from headwater.values.tree import array_of, is_array
 
 AnswerKind: TypeAlias = Literal["count", "exists", "sum", "min", "max", "distinct"]
@@ -47,6 +48,37 @@ class SpanKey(msgspec.Struct, frozen=True):
     hi: bytes
     fields: tuple[str, ...] = ()
     question: SpanQuestion | None = None
+
+
+# --- of other spaces ------------------------------------------------------------------------------------------
+
+_BAR: Final = "|"
+
+
+def far_index(space: str, index: str) -> str:
+    """The name of an index of another space, by the id of that space."""
+    return f"{space}{_BAR}{index}"
+
+
+def split_index(index: str) -> tuple[str, str]:
+    """The inverse; without an id, the index is of the space at hand."""
+    space, mark, own = index.partition(_BAR)
+    return (space, own) if mark and is_space_id(space) else ("", index)
+
+
+def is_far_span(key: SpanKey) -> bool:
+    """Whether a span is of an index of another space."""
+    return _BAR in key.index and bool(split_index(key.index)[0])
+
+
+def far_span(space: str, key: SpanKey) -> SpanKey:
+    """A span of another space, by the id of that space."""
+    return SpanKey(far_index(space, key.index), key.lo, key.hi, key.fields, key.question)
+
+
+def own_span(key: SpanKey) -> SpanKey:
+    """The same span with the name that its index has in its space."""
+    return SpanKey(split_index(key.index)[1], key.lo, key.hi, key.fields, key.question)
 
 
 # --- stored ---------------------------------------------------------------------------------------------------

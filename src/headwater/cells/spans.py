@@ -11,15 +11,14 @@ from enum import Enum, auto
 from typing import Final
 
 from headwater.cells.context import PEEKING, find
-from headwater.cells.cross_space import READ, crossing_error
 from headwater.cells.drafts import Draft
 from headwater.cells.far import FarReads
 from headwater.cells.members import Members
 from headwater.cells.replica import Replica
 from headwater.cells.space_port import SpacePort
 from headwater.cells.span_reads import PASS_SLICE, SLICE, SPARE, SpanReads
-from headwater.cells.span_records import Span, SpanKey, SpanQuestion
-from headwater.cells.span_tallies import Answer, ExistsTally, answer_digest
+from headwater.cells.span_records import Span, SpanKey, SpanQuestion, far_span
+from headwater.cells.span_tallies import Answer, ExistsTally, Tally, answer_digest
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import ended_error
 from headwater.errors import QueryError
@@ -33,7 +32,7 @@ _NOTHING: Final[Mapping[DocKey, Draft]] = {}
 
 
 class Bodies(Enum):
-    """What becomes of documents that are read together with their keys."""
+    """Whether documents that are read together with their keys stay loaded."""
 
     KEEP = auto()
     RELEASE = auto()
@@ -45,14 +44,15 @@ class _Reader:
 
     def __init__(self, space: SpacePort, index: str, *, tracked: bool) -> None:
         found, tx = find(space, f"the index {index}")
-        if isinstance(tx, FarReads):
-            raise crossing_error(tx.near, tx.far.near, tx.far.far, f"the index {index}", READ, tx.near.read_only)
         if tx is None and found.inbox:
             found.runtime.catch_up()
         self.replica: Replica = space.replica
         self.tx: Transaction | None = tx
         self.members: Members = _members(space)
         record = self.members.index(index)[0]
+        if isinstance(tx, FarReads):
+            tx.far.read_index(index)
+            tx.near.has_far_spans = True
         if tx is None:
             self.reads = SpanReads(self.replica, self.members, lambda _doc, _path: None)
         else:
@@ -61,6 +61,16 @@ class _Reader:
                 # A result that depends on one user's documents is that user's: as of any read there.
                 tx.read(doc_key(f"{RECORD_KIND}:{record.kind}", user_scope(space.actor)))
         self.is_tracked = tracked and not (tx is not None and tx.peeks and PEEKING.get())
+
+    def live_tally(self, key: SpanKey) -> Tally | None:
+        """The tally of a question that is kept current for the run that asks; None if there is none."""
+        tx = self.tx
+        if tx is None or not self.is_tracked:
+            return None
+        if isinstance(tx, FarReads):
+            space = tx.far.span_space
+            return tx.near.replica.live_tally(far_span(space, key)) if space and tx.near.is_running else None
+        return self.replica.live_tally(key) if tx.is_running else None
 
     @property
     def drafts(self) -> Mapping[DocKey, Draft]:
@@ -190,13 +200,10 @@ def answer(space: SpacePort, span: Span, question: SpanQuestion, *, tracked: boo
     reads, tx = reader.reads, reader.tx
     # Before the tally is made current: what has changed after this is found by the check at the end of the run.
     basis = reads.basis(span.index, span.lo, span.hi)
-    live = None
-    if tx is not None and tx.is_running and reader.is_tracked:
-        key = SpanKey(span.index, span.lo, span.hi, question.fields, question)
-        live = reader.replica.live_tally(key)
-        if live is not None and basis.is_hit(span.lo, span.hi, question.fields):
-            # The span was read before, and shows its state of then.
-            live = None
+    live = reader.live_tally(SpanKey(span.index, span.lo, span.hi, question.fields, question))
+    if live is not None and basis.is_hit(span.lo, span.hi, question.fields):
+        # The span was read before, and shows its state of then.
+        live = None
     if live is None or (question.kind == "exists" and reader.drafts):
         live = reads.tally(basis, question, reader.drafts)
         found = live.answer()

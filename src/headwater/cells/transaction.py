@@ -28,7 +28,7 @@ from headwater.cells.journal import (
 from headwater.cells.kept_reads import Keeping
 from headwater.cells.pending_commit import SHALLOW_BIT, Mark, PendingCommit, call_all
 from headwater.cells.replica import Replica
-from headwater.cells.span_reads import SpanReads
+from headwater.cells.span_reads import SpanReads, end_spans
 from headwater.cells.transaction_states import SETTLED, TRANSITIONS, Status, TransactionSignal, ended_error
 from headwater.errors import HeadwaterError, WriteError
 from headwater.store.commit import (
@@ -89,6 +89,7 @@ class Transaction:
     reads_outside: bool = False
     # Its reads in other spaces (`far.FarReads`): of a run by the app, of plain code by the opening.
     views: dict[object, Transaction] | None = None
+    has_far_spans: bool = False
     # Its reads in indexes of collections.
     spans: SpanReads | None = None
     # Writes to other tables of the database, applied if and only if it is accepted.
@@ -481,8 +482,8 @@ class Transaction:
         self.status = TRANSITIONS[self.status, _SENT]
         self.memo.clear()
         self._seen, self._drafts, self.memo, self.observes = _NOTHING_SEEN, _NO_DRAFTS, NOTHING_REMEMBERED, None
-        if self.spans is not None:
-            self.spans.end()
+        if self.spans is not None or self.has_far_spans:
+            end_spans(self.spans, self.views)
         if pending.verdict is None and pending.error is None and not pending.callbacks:
             pending.callbacks = _ON_DECIDED
         else:
@@ -557,8 +558,8 @@ class Transaction:
         if self.memo:
             self.memo.clear()
         self._seen, self._drafts, self.memo = _NOTHING_SEEN, _NO_DRAFTS, NOTHING_REMEMBERED
-        if self.spans is not None:
-            self.spans.end()
+        if self.spans is not None or self.has_far_spans:
+            end_spans(self.spans, self.views)
         if self._preconditions or self.launched:
             self._preconditions = self.launched = ()
         self.journal = NOTHING_NOTED

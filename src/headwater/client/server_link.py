@@ -416,16 +416,20 @@ class ServerLink:
             )
             return self._socket
 
+        async def dial() -> tuple[asyncio.Transport, ClientSocket]:
+            name = url.host if tls is not None else None
+            async with asyncio.timeout(CONNECT_S):
+                return await self._loop.create_connection(make, host, url.port, ssl=tls, server_hostname=name)
+
         try:
-            connecting = self._loop.create_connection(
-                make, host, url.port, ssl=tls, server_hostname=url.host if tls is not None else None
-            )
-            trying = self._trying = self._loop.create_task(asyncio.wait_for(connecting, CONNECT_S))
+            trying = self._trying = self._loop.create_task(dial())
             _, socket = await trying
         except (TimeoutError, OSError, ssl.SSLError, RuntimeError, asyncio.CancelledError) as error:
-            # RuntimeError: the program ends, and names are not resolved any more. Cancelled: the link ends.
-            self.trouble = str(error) or type(error).__name__
-            self._is_misread = isinstance(error, ssl.SSLError)
+            # RuntimeError: the program ends, and names are not resolved any more. Cancelled: the link ends, and what
+            # an earlier attempt met is the reason.
+            if not isinstance(error, asyncio.CancelledError):
+                self.trouble = str(error) or type(error).__name__
+                self._is_misread = isinstance(error, ssl.SSLError)
             self._socket = None
             with self._turn:
                 self._lost(0, "")

@@ -15,21 +15,25 @@ Length: changes, proxy nodes and stored reads share the two tables of one bridge
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Final, Protocol
 
 from headwater.cells.far import FarReads, FarSpace
+from headwater.cells.member_shifts import FarShift, VisibleShift
 from headwater.cells.pending_commit import SHALLOW_BIT, Mark, ReadKey
 from headwater.cells.space_port import SpacePort
+from headwater.cells.span_reads import span_reads_now
+from headwater.cells.span_records import SpanKey, far_index, far_span, question_of
 from headwater.cells.transaction import Transaction
-from headwater.errors import NotReadyError, UsageError
+from headwater.errors import HeadwaterError, NotReadyError, QueryError, UsageError
 from headwater.runtime.pass_port import PassPort
 from headwater.runtime.restore import RestorePort, Restorer
 from headwater.scheduler.graph.node import Node, NodeSignal, NodeSpec
 from headwater.scheduler.runs.failing import failure_of
 from headwater.scheduler.runs.seen_failures import has_news, other_outcome
+from headwater.scheduler.runs.span_checks import span_seen
 from headwater.store.observations import Called, FarSeen, SeenRead, seen_reads
 from headwater.values.address import address_text, far_key
 from headwater.values.frozen import FrozenDict
@@ -120,6 +124,9 @@ class Bridge(FarSpace):
         self._unread: dict[DocKey, None] = {}
         self._is_told = False
         self.is_closed = False
+        # The kinds of documents there whose indexes are read here.
+        self._kinds: FarKinds | None = None
+        self._end_kinds: Callable[[], None] = lambda: None
         self._unlisten = far.replica.listen(self._receive, self.keys)
         near.scheduler.graph.far_names[far.space_id] = far.name
 
@@ -140,9 +147,31 @@ class Bridge(FarSpace):
                 self.proxy_of(doc)
         return key
 
+    def read_index(self, index: str) -> None:
+        """An index of a collection is read there. Changes of it are notified from now on."""
+        spans, replica, space = self.here.scheduler.graph.spans, self.there.replica, self.there.space_id
+        known = spans.reaches(space)
+        if known is not None and known is not replica:
+            message = (
+                f"space {self.there.name!r} is open twice in this program, and queries of one opening are read here "
+                "already; use one of them, or read documents by their links"
+            )
+            raise QueryError(message, space=self.there.name, index=index)
+        with replica.lock:
+            members = replica.members
+            if not space or members is None or self.is_closed:
+                raise QueryError(f"space {self.there.name!r} has no collections here", space=self.there.name)
+            spans.reach(space, replica, members.index(index)[1])
+            if self._kinds is None:
+                self._kinds = FarKinds(spans.kinds, space)
+                self._end_kinds = replica.read_kinds(self._kinds)
+        self.span_space = space
+
     def is_outdated(self, view: FarReads) -> bool:
         """Whether something that a run has read there is another value now, or another error."""
         if view.is_outdated():
+            return True
+        if view.spans is not None and view.spans.overtaken({}) is not None:
             return True
         scheduler = self.there.scheduler
         if not has_news(view, scheduler.invalidation.failures):
@@ -178,12 +207,20 @@ class Bridge(FarSpace):
                 changes.append(Change(key, change.path, change.before, change.after))
             else:
                 self._unread[change.doc] = None
-        if changes:
-            told = Notification(notification.kind, tuple(changes), notification.source)
+        shifts: tuple[FarShift, ...] = ()
+        if self._kinds is not None and notification.shifts:
+            shifts = tuple(self._far_shifts(self._kinds, notification.shifts))
+        if changes or shifts:
+            told = Notification(notification.kind, tuple(changes), notification.source, shifts)
             self.here.scheduler.invalidation.inbox.append(told)
             self.here.notice(self.there)
         elif self._unread:
             self._tell()
+
+    def _far_shifts(self, kinds: FarKinds, shifts: Iterable[object]) -> Iterator[FarShift]:
+        for shift in shifts:
+            if isinstance(shift, VisibleShift) and shift.record is not None and shift.record.kind in kinds:
+                yield FarShift(self.span_space, shift)
 
     def became_invalid(self, node: Node) -> None:
         """A far function is not current. Called by the other space."""
@@ -311,6 +348,7 @@ class Bridge(FarSpace):
                 far.pull(node, in_run=True)
             finally:
                 far.lock.release()
+                far.make_up()
             return
         self._postponed[node] = None
         far.call_soon(partial(self._pull_there, node))
@@ -397,6 +435,7 @@ class Bridge(FarSpace):
                 work()
             finally:
                 far.lock.release()
+                far.make_up()
         elif not far.closed:
             far.call_soon(work)
 
@@ -427,8 +466,8 @@ class Bridge(FarSpace):
 
     # -- what is stored ------------------------------------------------------------------------------------
 
-    def seen(self, reads: list[ReadKey]) -> FarSeen | None:
-        """What an observation has of these reads, with the keys of the other space, if all of them are decided."""
+    def seen(self, reads: list[ReadKey], spans: Mapping[SpanKey, bytes]) -> FarSeen | None:
+        """What an observation has of these reads, as they are named in the other space, if all of them are decided."""
         far = self.there
         if not far.space_id or not far.lineage or self.is_closed:
             return None
@@ -437,7 +476,7 @@ class Bridge(FarSpace):
             if self.here.scheduler.invalidation.inbox:
                 # A change that the run has not seen may be among them.
                 return None
-            if any(replica.is_layered(doc) or not doc.startswith("space/") for doc, _, _ in reads):
+            if not self._are_decided(reads, spans):
                 return None
             seq = replica.seq
         calls: list[Called] = []
@@ -449,7 +488,15 @@ class Bridge(FarSpace):
                     if writer.called_with is None or doc != writer.outputs[0]:
                         return None
                     calls.append(Called(index, writer.called_with))
-        return FarSeen(far.space_id, far.lineage.hex(), far.branch, seq, tuple(seen_reads(reads)), tuple(calls))
+        lineage, places = far.lineage.hex(), tuple(seen_reads(reads))
+        spans_seen = tuple([span_seen(key, answer) for key, answer in spans.items()])
+        return FarSeen(far.space_id, lineage, far.branch, seq, places, tuple(calls), spans_seen)
+
+    def _are_decided(self, reads: list[ReadKey], spans: Iterable[SpanKey]) -> bool:
+        replica = self.there.replica
+        if any(replica.is_layered(doc) or not doc.startswith("space/") for doc, _, _ in reads):
+            return False
+        return not any(each.layered for each in span_reads_now(replica, spans))
 
     def install(self, seen: FarSeen) -> tuple[tuple[ReadKey, ...], bool]:
         """The reads of a stored run, under far keys; and whether all functions that it has called there exist."""
@@ -462,6 +509,17 @@ class Bridge(FarSpace):
                 self.there.replica.hold(dict.fromkeys(doc for doc, _, _ in reads))
             return tuple((self.watch(doc), path, bits) for doc, path, bits in reads), all(remade)
 
+    def install_spans(self, seen: FarSeen) -> dict[SpanKey, bytes] | None:
+        """The spans of a stored run, under far names, with its answers. None: they are not all known there now."""
+        found: dict[SpanKey, bytes] = {}
+        with suppress(HeadwaterError, ValueError, TypeError):
+            for each in seen.spans:
+                self.read_index(each.index)
+                key = SpanKey(each.index, each.lo, each.hi, each.fields, question_of(each.question))
+                found[far_span(self.span_space, key)] = each.answer
+            return found
+        return None
+
     # -- the end -------------------------------------------------------------------------------------------
 
     def close(self) -> None:
@@ -470,6 +528,10 @@ class Bridge(FarSpace):
             return
         self.is_closed = True
         self._unlisten()
+        self._end_kinds()
+        spans = self.here.scheduler.graph.spans
+        if self.span_space and spans.reaches(self.span_space) is self.there.replica:
+            spans.lose(self.span_space)
         if not self.there.closed:
             for doc in list(self._wanted):
                 self._there(partial(self._release, doc, always=True))
@@ -482,6 +544,17 @@ class Bridge(FarSpace):
         self._wanted.clear()
         for doc in list(self.proxies):
             self.here.scheduler.remove(self.proxies.pop(doc))
+
+
+class FarKinds:
+    """The kinds of documents of one other space whose indexes nodes of this one read."""
+
+    def __init__(self, kinds: Container[str], space: str) -> None:
+        self._kinds = kinds
+        self._space = space
+
+    def __contains__(self, kind: object) -> bool:
+        return far_index(self._space, str(kind)) in self._kinds
 
 
 def _read(read: SeenRead) -> ReadKey:

@@ -6,14 +6,17 @@ Length: the scheduler and the runtime ask the same tables.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import Final
 
 from headwater.cells.context import Addressed, open_spaces
 from headwater.cells.far import FarReads, FarSpace
 from headwater.cells.pending_commit import Mark, ReadKey
 from headwater.cells.space_port import RuntimePort, SpacePort
+from headwater.cells.span_reads import span_reads_now
+from headwater.cells.span_records import SpanKey, own_span, split_index
 from headwater.cells.transaction import Transaction
 from headwater.errors import ClosedError, HeadwaterError, NotOpen
 from headwater.machine import machine
@@ -23,10 +26,11 @@ from headwater.runtime.turns import Turns, TurnTaker
 from headwater.scheduler.graph.node import DocPath, Node, NodeStatus
 from headwater.scheduler.runs.failing import failure_of
 from headwater.scheduler.runs.persistence import SINCE
-from headwater.scheduler.runs.span_checks import with_same_answers
+from headwater.scheduler.runs.span_checks import set_noted_spans, with_same_answers
+from headwater.store.collection_record import kind_of_index, record_doc
 from headwater.store.observations import FarSeen
 from headwater.store.resumption import FarRow
-from headwater.values.address import Depth, is_far, split_far
+from headwater.values.address import Depth, far_key, is_far, split_far
 from headwater.values.ids import BranchId, DocKey
 from headwater.values.notifications import FarInvalid
 from headwater.values.tree import Path
@@ -184,6 +188,7 @@ class Bridges:
                 invalidation.drain()
             finally:
                 space.lock.release()
+                space.make_up()
 
     def arrive(self, thread: int) -> None:
         """Let the other spaces of this thread take in what others have written there, as at a server."""
@@ -224,17 +229,20 @@ class Bridges:
 
     # -- stored runs ---------------------------------------------------------------------------------------
 
-    def seen(self, reads: Iterable[ReadKey]) -> tuple[FarSeen, ...] | None:
-        """What an observation has of the far ones among these reads, which are current."""
+    def seen(self, reads: Iterable[ReadKey], spans: Mapping[SpanKey, bytes]) -> tuple[FarSeen, ...] | None:
+        """What an observation has of the far ones among these reads, and of these far spans, which are current."""
         apart: dict[str, list[ReadKey]] = {}
         for key, path, bits in reads:
             if is_far(key):
                 space, doc = split_far(key)
                 apart.setdefault(space, []).append((doc, path, bits))
+        spans_of: dict[str, dict[SpanKey, bytes]] = {}
+        for span, answer in spans.items():
+            spans_of.setdefault(split_index(span.index)[0], {})[own_span(span)] = answer
         found: list[FarSeen] = []
-        for space, places in apart.items():
+        for space in dict.fromkeys([*apart, *spans_of]):
             bridge = next((each for far, each in self.out.items() if far.space_id == space), None)
-            seen = None if bridge is None else bridge.seen(places)
+            seen = None if bridge is None else bridge.seen(apart.get(space, []), spans_of.get(space, {}))
             if seen is None:
                 return None
             found.append(seen)
@@ -270,9 +278,17 @@ class Bridges:
         for each in seen:
             space = self._open(each)
             assert space is not None
-            reads, is_whole = self.to(space).install(each)
+            bridge = self.to(space)
+            reads, is_whole = bridge.install(each)
             found += reads
-            if not is_whole:
+            spans = bridge.install_spans(each) if each.spans else {}
+            if spans:
+                graph = self._space.scheduler.graph
+                graph.spans.apply(node, {**node.rare.spans, **spans})
+                set_noted_spans(node)
+            if spans is None:
+                self._unmade[node] = _record_of(each)
+            elif not is_whole:
                 self._unmade[node] = reads[0][0]
         return tuple(found)
 
@@ -280,18 +296,19 @@ class Bridges:
         """What has changed in other spaces since these stored runs. One question for each space."""
         causes: dict[Node, list[DocPath]] = {}
         asked: dict[Bridge, list[tuple[Node, FarRow]]] = {}
-        logs: dict[BridgedSpace, tuple[str, str]] = {}
+        homes: dict[str, tuple[Bridge, str, str]] = {}
         for node, seen in rows:
             if node in self._unmade:
                 causes[node] = [(self._unmade.pop(node), ())]
             for each in seen:
-                space = self._open(each)
-                if space is None:
-                    continue
-                bridge = self.to(space)
-                if space not in logs:
-                    logs[space] = (space.lineage.hex(), space.branch)
-                is_same = logs[space] == (each.lineage, each.branch)
+                home = homes.get(each.space)
+                if home is None:
+                    space = self._open(each)
+                    if space is None:
+                        continue
+                    home = homes[each.space] = (self.to(space), space.lineage.hex(), space.branch)
+                bridge, lineage, branch = home
+                is_same = lineage == each.lineage and branch == each.branch
                 for row in _rows(each):
                     if not is_same:
                         causes.setdefault(node, []).append((bridge.watch(row[0]), ()))
@@ -299,6 +316,8 @@ class Bridges:
                         asked.setdefault(bridge, []).append((node, row))
         for bridge, questions in asked.items():
             self._ask(bridge, questions, causes)
+        for bridge, spanned in self._spans_of(rows, causes).items():
+            self._ask_spans(bridge, spanned, causes)
         return {node: found for node, found in causes.items() if found}
 
     @staticmethod
@@ -310,7 +329,34 @@ class Bridges:
             if far.replica.is_layered(doc) or any(failure_of(each) is not None for each in bridge.writers(doc)):
                 # Written there, and not decided yet; or another outcome than the document shows.
                 places = [()]
-            causes.setdefault(node, []).extend((bridge.keys[doc], path) for path in places)
+            if places:
+                causes.setdefault(node, []).extend([(bridge.keys[doc], path) for path in places])
+
+    def _spans_of(
+        self, rows: Sequence[tuple[Node, Sequence[FarSeen]]], causes: dict[Node, list[DocPath]]
+    ) -> dict[Bridge, list[tuple[Node, FarSeen]]]:
+        """The stored reads of indexes, by the bridge to their space. Those of another log have changed."""
+        found: dict[Bridge, list[tuple[Node, FarSeen]]] = {}
+        for node, each in [(node, each) for node, seen in rows for each in seen if each.spans]:
+            space = self._open(each)
+            if space is not None and (space.lineage.hex(), space.branch) == (each.lineage, each.branch):
+                found.setdefault(self.to(space), []).append((node, each))
+            elif space is not None:
+                causes.setdefault(node, []).append((_record_of(each), ()))
+        return found
+
+    @staticmethod
+    def _ask_spans(bridge: Bridge, questions: list[tuple[Node, FarSeen]], causes: dict[Node, list[DocPath]]) -> None:
+        far = bridge.there
+        rows = [(seen.spans, seen.seq) for _, seen in questions]
+        answers = far.run_cache.shifted(BranchId(far.branch), rows)
+        for (node, seen), changed in zip(questions, answers, strict=True):
+            keys = [SpanKey(each.index, each.lo, each.hi, each.fields) for each in seen.spans]
+            with far.replica.lock:
+                # Written there, and not decided: the store does not know of it yet.
+                layered = [doc for read in span_reads_now(far.replica, keys) for doc in read.layered]
+            docs = dict.fromkeys([*changed, *layered])
+            causes.setdefault(node, []).extend((far_key(seen.space, doc), ()) for doc in docs)
 
     def is_open(self, space: str) -> bool:
         """Whether a space that functions here have read, by its id, is connected: changes there are notified."""
@@ -331,6 +377,7 @@ class Bridges:
                     other.bridges.found(self._space)
                 finally:
                     other.lock.release()
+                    other.make_up()
             elif not other.closed:
                 other.call_soon(partial(other.bridges.found_meanwhile, self._space))
 
@@ -361,8 +408,18 @@ class Bridges:
                 for node in scheduler.graph.index.of_doc(key):
                     # It was closed meanwhile, and may have been changed.
                     scheduler.invalidation.mark(node, (key, ()), SINCE)
-        if met or lost:
+        if self._ask_indexes_again(space) or met or lost:
             here.notice(space)
+
+    def _ask_indexes_again(self, space: BridgedSpace) -> bool:
+        """Another space was opened. Invalidate what has read indexes of an earlier opening; whether there is any."""
+        scheduler = self._space.scheduler
+        if scheduler.graph.spans.reaches(space.space_id) is not None:
+            return False
+        found = scheduler.graph.spans.nodes_of(space.space_id)
+        for node in found:
+            scheduler.invalidation.mark(node, (far_key(space.space_id, DocKey("space/?")), ()), SINCE)
+        return bool(found)
 
 
 class PlainFar(FarSpace):
@@ -464,6 +521,7 @@ class SpaceWithBridges(BridgedSpace):
                     reader.note_decided()
                 finally:
                     reader.lock.release()
+                    reader.make_up()
             else:
                 reader.call_soon(reader.note_decided)
 
@@ -522,8 +580,19 @@ def _views(tx: Transaction) -> list[tuple[FarReads, Bridge]]:
     return [(view, view.far) for view in views if isinstance(view, FarReads) and isinstance(view.far, Bridge)]
 
 
+_WHOLE: Final[Sequence[tuple[Path, Depth]]] = (((), Depth.DEEP),)
+
+
+def _record_of(seen: FarSeen) -> DocKey:
+    """The record of a collection whose index a stored run has read: the cause, where no document is known."""
+    return far_key(seen.space, record_doc(kind_of_index(seen.spans[0].index)))
+
+
 def _rows(seen: FarSeen) -> list[FarRow]:
     """The reads, by document."""
+    if len(seen.reads) == 1 and not isinstance(seen.reads[0], tuple):
+        # One whole document: most runs.
+        return [(seen.reads[0], _WHOLE, seen.seq)]
     places: dict[DocKey, list[tuple[Path, Depth]]] = {}
     for read in seen.reads:
         doc, path, shallow = read if isinstance(read, tuple) else (read, (), False)

@@ -399,6 +399,10 @@ class Opening(
         """Ask for a pass."""
         self.runtime.catch_up_soon()
 
+    def make_up(self) -> None:
+        """Called by another thread that has released the lock: request a pass again that was refused meanwhile."""
+        self.runtime.make_up()
+
     def nudge(self) -> None:
         """Run a pass if possible: another space has decided what this one waits for."""
         self.runtime.nudge()

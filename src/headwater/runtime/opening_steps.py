@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from typing import Protocol, TypeVar
 
+from headwater.runtime.restore import uncollected
 from headwater.runtime.space_runtime import RuntimeOpening, SpaceRuntime
 
 O = TypeVar("O", bound=RuntimeOpening)  # noqa: E741  # an opening, plain or async
@@ -50,10 +51,11 @@ def begin(opened: Sequence[tuple[DeclaringApp[O], O]]) -> None:
             if len(runtime.openings) > 1:
                 # What others have written comes before what is restored.
                 runtime.attached.refresh()
-        for app, opening in opened:
-            app.register_in(opening)
-        for app, opening in opened:
-            app.restore_in(opening)
+        with uncollected():
+            for app, opening in opened:
+                app.register_in(opening)
+            for app, opening in opened:
+                app.restore_in(opening)
         for app, opening in opened:
             opening.runtime.retry_unopened(app.name)
     for app, opening in opened:

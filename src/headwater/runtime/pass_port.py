@@ -38,6 +38,10 @@ class PassPort(SpacePort):
         """Ask for a pass."""
 
     @abstractmethod
+    def make_up(self) -> None:
+        """Called by another thread that has released the lock: request a pass again that was refused meanwhile."""
+
+    @abstractmethod
     def call_soon(self, fn: Callable[[], object]) -> None:
         """Call a function after the next pass, with no transaction around it."""
 

@@ -313,6 +313,9 @@ class SpaceRuntime(DeliveringRuntime, BridgedRuntime):
         """Ask for a pass."""
         self._tick(True)
 
+    def make_up(self) -> None:
+        """Request a pass again that was refused because of the lock. Plain code does so with its next call."""
+
     def wake(self) -> None:
         """Request a pass for a result from outside. From any thread."""
         self.catch_up_soon()

@@ -187,10 +187,8 @@ class Scheduler:
         self._unlisten = replica.listen(self._receive, self.graph.index.docs)
         self.invalidation.on_derived = Adoption(replica, self.graph, self.persistence, self.invalidation).consider
         replica.on_derived, replica.result_docs = self._receive, self.graph.writers
-        replica.span_kinds, replica.live_tally = (
-            self.graph.spans.kinds,
-            Tallies(environment.lock, self.invalidation, self.graph).tally,
-        )
+        replica.read_kinds(self.graph.spans.kinds)
+        replica.live_tally = Tallies(environment.lock, self.invalidation, self.graph).tally
         replica.written_docs = self.graph.written_docs
         self.decision_waits = self.invalidation.decision_waits = DecisionWaits(replica, self._receive)
         self.arrivals = Arrivals(replica, self.ready, self._receive, self.recheck_events, space)

@@ -57,6 +57,19 @@ class GateSettings(msgspec.Struct, frozen=True, array_like=True, gc=False, forbi
     declared_throttle_ms: float | None
 
 
+class SpanSeen(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
+    """A read of an index of a collection: of its keys in a span, and of some fields of the documents there."""
+
+    index: str
+    lo: bytes
+    hi: bytes
+    fields: tuple[str, ...] = ()
+    question: bytes = b""
+    """What was asked about the documents, encoded; empty: the keys were read."""
+    answer: bytes = b""
+    """The digest of the answer."""
+
+
 class FarSeen(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
     """The reads of a run in one other space, and the place in its log as of which they are."""
 
@@ -69,19 +82,8 @@ class FarSeen(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unk
     reads: tuple[SeenRead, ...]
     calls: tuple[Called, ...] = ()
     """Calls with arguments, as in `Extra`, by the index of the read in `reads`."""
-
-
-class SpanSeen(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
-    """A read of an index of a collection: of its keys in a span, and of some fields of the documents there."""
-
-    index: str
-    lo: bytes
-    hi: bytes
-    fields: tuple[str, ...] = ()
-    question: bytes = b""
-    """What was asked about the documents, encoded; empty: the keys were read."""
-    answer: bytes = b""
-    """The digest of the answer."""
+    spans: tuple[SpanSeen, ...] = ()
+    """Reads of indexes of collections, with the names that these have there."""
 
 
 class Extra(

@@ -25,7 +25,7 @@ HISTORIES: Final = (
         "pass",
         "own",
     ),
-    _m("pending_keys_not_added", "cells.span_reads:SpanReads.slice", "overlay.added", "()", "own layers"),
+    _m("pending_keys_not_added", "cells.span_reads:SpanReads.slice", "overlay.between(lo, hi)", "()", "own layers"),
     _m("pending_keys_not_gone", "cells.span_reads:SpanReads.slice", "key not in overlay.gone", "True", "own layers"),
     _m("nothing_seen", "cells.span_entries:SpanEntry.saw", "self.end = key", "pass", "reads"),
 )

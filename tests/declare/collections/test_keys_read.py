@@ -10,6 +10,7 @@ import pytest
 import headwater as hw
 from headwater.cells.span_reads import SLICE, SPARE
 from tests.declare.collections.shop import Order, Shop
+from tests.support.compiled import needs_sources
 
 MANY = 1000
 
@@ -33,6 +34,7 @@ class Keys:
 
 @contextmanager
 def counted(space: hw.Space) -> Iterator[Keys]:
+    needs_sources("replaces a method")
     space.sync()
     replica, keys = space._opening.replica, Keys()
     upstream = replica._upstream

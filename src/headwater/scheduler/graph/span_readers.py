@@ -1,5 +1,7 @@
 """The spans of indexes that nodes read: which nodes a change of a document of a collection concerns.
 
+Indexes of other spaces have far names (`cells.span_records.far_index`): bridges bring the changes of these.
+
 Each index has its ranges with their readers: nodes that read its keys, nodes that read fields of the documents too, and
 live tallies. A live tally follows the changes for all nodes that have asked one question, and compares answers.
 """
@@ -13,11 +15,12 @@ from headwater.cells.member_shifts import VisibleShift
 from headwater.cells.replica import Replica
 from headwater.cells.span_entries import SpanBasis
 from headwater.cells.span_reads import SpanReads, values_of
-from headwater.cells.span_records import SpanKey, SpanQuestion
+from headwater.cells.span_records import SpanKey, SpanQuestion, far_index, is_far_span, split_index
 from headwater.cells.span_tallies import Tally, answer_digest
-from headwater.errors import InvariantError
+from headwater.errors import ClosedError, HeadwaterError, InvariantError
 from headwater.scheduler.graph.node import NOTHING_RARE, Node
 from headwater.store.collection_record import NamedIndex, kind_of_index
+from headwater.values.address import far_key
 from headwater.values.ids import DocKey
 from headwater.values.ranges import RangeIndex
 
@@ -95,14 +98,18 @@ class SpanReaders:
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
         self._indexes: dict[str, _Index] = {}
-        # By the kind of their documents. The replica asks which kinds are read.
+        # By the kind of their documents; of another space, after its id. The replica asks which kinds are read.
         self.kinds: dict[str, dict[str, _Index]] = {}
         self._tallies: dict[SpanKey, LiveTally] = {}
         # Tallies that a run has asked for, until it has ended; and those that a notification has changed.
         self._fresh: dict[LiveTally, None] = {}
         self._touched: dict[LiveTally, DocKey] = {}
         # Those that a notification has touched since the readers were noted last.
-        self._unnoted: dict[LiveTally, None] = {}
+        self.unnoted: dict[LiveTally, None] = {}
+        # Other spaces that are open, by their ids; and their indexes that were read, which stay known when they are
+        # closed.
+        self._far: dict[str, Replica] = {}
+        self._far_indexes: dict[str, NamedIndex] = {}
 
     @property
     def visits(self) -> int:
@@ -113,6 +120,40 @@ class SpanReaders:
         """Whether the index of a stored run is one of a collection here."""
         members = self._replica.members
         return members is not None and members.has(index)
+
+    # -- other spaces --------------------------------------------------------------------------------------
+
+    def reach(self, space: str, replica: Replica, named: NamedIndex) -> None:
+        """An index of another space is read here."""
+        if self._far.get(space) is not replica:
+            self._far[space] = replica
+            for live in self._tallies.values():
+                if split_index(live.key.index)[0] == space:
+                    # It has followed the changes of an earlier opening.
+                    live.tally = None
+        self._far_indexes[far_index(space, named.name)] = named
+
+    def reaches(self, space: str) -> Replica | None:
+        """The replica by which an open space is read; None if it is not."""
+        return self._far.get(space)
+
+    def lose(self, space: str) -> None:
+        """Another space is closed. Its readers keep what they have read."""
+        self._far.pop(space, None)
+
+    def nodes_of(self, space: str) -> list[Node]:
+        """The nodes that read indexes of another space."""
+        found: dict[Node, None] = {}
+        for index in [each for name, each in self._indexes.items() if split_index(name)[0] == space]:
+            for _, _, reader in index.ranges.entries():
+                readers = reader.readers if isinstance(reader, LiveTally) else (reader,)
+                found.update((each[0] if isinstance(each, tuple) else each, None) for each in readers)
+        return list(found)
+
+    def _at(self, index: str) -> tuple[Replica | None, str]:
+        """The replica of an index, and its name there."""
+        space, own = split_index(index)
+        return (self._far.get(space), own) if space else (self._replica, own)
 
     # -- readers -------------------------------------------------------------------------------------------
 
@@ -146,10 +187,13 @@ class SpanReaders:
     def _index(self, name: str) -> _Index:
         found = self._indexes.get(name)
         if found is None:
-            members = self._replica.members
-            if members is None:
-                raise InvariantError("an index was read in a space without collections", index=name)
-            found = self._indexes[name] = _Index(members.index(name)[1])
+            named = self._far_indexes.get(name)
+            if named is None:
+                members = self._replica.members
+                if members is None:
+                    raise InvariantError("an index was read in a space without collections", index=name)
+                named = members.index(name)[1]
+            found = self._indexes[name] = _Index(named)
             self.kinds.setdefault(kind_of_index(name), {})[name] = found
         return found
 
@@ -172,11 +216,17 @@ class SpanReaders:
 
     # -- changes -------------------------------------------------------------------------------------------
 
-    def match(self, shift: VisibleShift) -> list[Node]:
-        """The nodes that a shift concerns, each once. Answers are compared later: see `changed_answers`."""
+    def match(self, shift: VisibleShift, space: str = "") -> list[Node]:
+        """The nodes that a shift, of another space if it is named, concerns. Each once.
+
+        Answers are compared later: see `changed_answers`.
+        """
         assert shift.record is not None
         found: dict[Node, None] = {}
-        for index in list(self.kinds.get(shift.record.kind, {}).values()):
+        kind, doc = shift.record.kind, shift.doc
+        if space:
+            kind, doc = far_index(space, kind), far_key(space, doc)
+        for index in list(self.kinds.get(kind, {}).values()):
             move = shift.move(index.named)
             before, after = move.before, move.after
             has_moved = before != after
@@ -187,7 +237,7 @@ class SpanReaders:
                 if isinstance(reader, LiveTally):
                     if has_moved or shift.touches(reader.fields):
                         reader.follow(shift, index.named)
-                        self._touched[reader] = shift.doc
+                        self._touched[reader] = doc
                 elif isinstance(reader, tuple):
                     if has_moved or shift.touches(reader[1]):
                         found[reader[0]] = None
@@ -205,23 +255,26 @@ class SpanReaders:
             if self._tallies.get(live.key) is not live:
                 continue
             before = live.digest
-            self._fill(live)
-            self._unnoted[live] = None
+            try:
+                self._fill(live)
+            except HeadwaterError:
+                if is_far_span(live.key) and self._at(live.key.index)[0] is not None:
+                    # The next run meets the same error.
+                    found += [(node, doc) for node in live.readers]
+                elif not is_far_span(live.key):
+                    raise
+                continue
+            self.unnoted[live] = None
             if live.digest != before:
                 found += [(node, doc) for node, seen in live.readers.items() if seen != live.digest]
         return found
 
-    @property
-    def has_unnoted(self) -> bool:
-        """Whether documents have changed in spans of questions since the nodes that ask them were noted."""
-        return bool(self._unnoted)
-
     def take_unnoted(self) -> list[Node]:
         """The nodes that have the same answers as before, though documents have changed since they were noted."""
         found: dict[Node, None] = {}
-        for live in self._unnoted:
+        for live in self.unnoted:
             found.update((node, None) for node, seen in live.readers.items() if seen == live.digest)
-        self._unnoted.clear()
+        self.unnoted.clear()
         return list(found)
 
     # -- tallies -------------------------------------------------------------------------------------------
@@ -252,19 +305,21 @@ class SpanReaders:
         del self._tallies[key]
         self._indexes[key.index].remove(key, live)
         self._touched.pop(live, None)
-        self._unnoted.pop(live, None)
+        self.unnoted.pop(live, None)
         self._release(key.index)
 
     def _fill(self, live: LiveTally) -> Tally:
         """Make the answer known: by a pass over the span, unless the tally has followed all changes."""
         tally = live.tally
         if tally is None or tally.is_unsure:
-            members = self._replica.members
-            assert members is not None
-            key, named = live.key, members.index(live.key.index)[1]
-            with self._replica.lock:
+            replica, name = self._at(live.key.index)
+            members = None if replica is None else replica.members
+            if replica is None or members is None:
+                raise ClosedError("the space of the index is closed", index=live.key.index)
+            key, named = live.key, members.index(name)[1]
+            with replica.lock:
                 last = members.log.last
-            reads = SpanReads(self._replica, members, lambda _doc, _path: None)
+            reads = SpanReads(replica, members, lambda _doc, _path: None)
             tally = live.tally = reads.tally(SpanBasis(named, key.lo, key.hi, last), live.question, {})
             live.through = last.number
         live.digest = answer_digest(tally.answer())

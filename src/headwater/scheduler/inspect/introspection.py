@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from headwater.cells.replica import Replica
+from headwater.cells.span_records import split_index
 from headwater.scheduler.graph.edges import Graph
 from headwater.scheduler.graph.node import DocPath, Node, NodeKind, NodeStatus
 from headwater.scheduler.graph.registry import Registry
@@ -19,7 +20,9 @@ from headwater.scheduler.runs.gates import Gates
 from headwater.scheduler.runs.persistence import Persistence
 from headwater.scheduler.runs.resumed_node import NOTHING
 from headwater.scheduler.runs.runner import Runner
+from headwater.scheduler.runs.span_checks import far_spans_of
 from headwater.scheduler.scheduler_limits import RUNS_MAX
+from headwater.store.collection_record import kind_of_index
 from headwater.values.address import address_text, is_far, split_far
 from headwater.values.author_text import describe
 from headwater.values.duration import written_ms
@@ -287,6 +290,7 @@ class GraphQueries:
         if far is None or not node.rare.has_far:
             return ""
         ids = dict.fromkeys(split_far(doc)[0] for doc, _, _ in node.reads if is_far(doc))
+        ids |= dict.fromkeys(split_index(key.index)[0] for key in far_spans_of(node))
         closed = [self._graph.far_names.get(each, each) for each in ids if not far.is_open(each)]
         if not closed:
             return ""
@@ -314,6 +318,9 @@ class GraphQueries:
         written = {doc for writer in writers for doc in writer.outputs}
         places = [(doc, path) for doc, path, _ in node.reads if doc not in written]
         wakers = [f"a change of {self._listed(places)}"] if places else []
+        if node.rare.spans:
+            kinds = list(dict.fromkeys(self._collection(key.index) for key in node.rare.spans))
+            wakers.append(f"a change of what it has found in the collection{'s' * (len(kinds) > 1)} {_joined(kinds)}")
         if writers:
             wakers.append(f"another result of {_names(writers)}")
         if node.resting and node.parent is not None:
@@ -321,6 +328,12 @@ class GraphQueries:
         elif not node.is_live:
             wakers.append("a reader, or a call")
         return f"It would be woken by {', or '.join(wakers)}" if wakers else "Nothing wakes it: it read nothing"
+
+    def _collection(self, index: str) -> str:
+        """The kind of its documents; of another space, with the name of that."""
+        space, own = split_index(index)
+        kind = kind_of_index(own)
+        return f"{self._graph.far_names.get(space, space)}:{kind}" if space else kind
 
     def _why_live(self, node: Node) -> str:
         spec = node.spec

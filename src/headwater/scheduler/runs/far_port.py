@@ -6,10 +6,11 @@ what the scheduler asks of it. A program with one space has none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from headwater.cells.pending_commit import Mark, ReadKey
+from headwater.cells.span_records import SpanKey
 from headwater.cells.transaction import Transaction
 from headwater.scheduler.graph.node import DocPath, Node
 from headwater.store.observations import FarSeen
@@ -31,8 +32,8 @@ class Far(Protocol):
     def is_outdated(self, tx: Transaction) -> bool:
         """Whether something that a run has read in another space is another value now, or another error."""
 
-    def seen(self, reads: Iterable[ReadKey]) -> tuple[FarSeen, ...] | None:
-        """What an observation has of the far ones among these reads, which are current.
+    def seen(self, reads: Iterable[ReadKey], spans: Mapping[SpanKey, bytes]) -> tuple[FarSeen, ...] | None:
+        """What an observation has of the far ones among these reads, and of these far spans, which are current.
 
         None if one of them depends on something undecided, or if nothing is known of the log it is in.
         """

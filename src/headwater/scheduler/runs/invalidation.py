@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from headwater.cells.member_shifts import VisibleShift
+from headwater.cells.member_shifts import FarShift, VisibleShift
 from headwater.cells.transaction import Transaction
 from headwater.scheduler.graph.edges import Graph
 from headwater.scheduler.graph.node import NO_CAUSES, NODE_TRANSITIONS, DocPath, Node, NodeSignal, NodeStatus
@@ -18,7 +18,7 @@ from headwater.scheduler.runs.decision_waits import DecisionWaits
 from headwater.scheduler.runs.gates import Gates
 from headwater.scheduler.scheduler_limits import CAUSES_MAX
 from headwater.scheduler.trace import NodeInvalidated, Trace
-from headwater.values.address import address_text
+from headwater.values.address import address_text, far_key
 from headwater.values.frozen import FrozenDict
 from headwater.values.ids import DocKey
 from headwater.values.notifications import Arrived, Change, Derived, FarInvalid, Kind, Notification
@@ -107,6 +107,10 @@ class Invalidation:
         """Match changes in indexes with the nodes that read these, by the same rules."""
         spans, hit = self._graph.spans, dict[Node, DocKey]()
         for shift in notification.shifts:
+            if isinstance(shift, FarShift):
+                for node in spans.match(shift.shift, shift.space):
+                    hit.setdefault(node, far_key(shift.space, shift.shift.doc))
+                continue
             assert isinstance(shift, VisibleShift)
             for node in spans.match(shift):
                 hit.setdefault(node, shift.doc)

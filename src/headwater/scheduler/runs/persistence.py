@@ -139,7 +139,7 @@ class Persistence:
         node.recorded = None
         if body is not None:
             own = frozenset(doc for doc, _ in tx.written())
-            spans = tuple(node.rare.spans)
+            spans = tuple(span_checks.near_spans(node))
             tx.callbacks = (*tx.callbacks, partial(self._accepted, node, node.runs, body, reads, own, spans))
 
     def _accepted(  # noqa: PLR0917  # called in one place
@@ -216,7 +216,7 @@ class Persistence:
             # As `_accepted`, which asks for it, is for runs without a result.
             node.own_rare().noted_run = node.runs
         with self._replica.lock:
-            spans = span_reads_now(self._replica, node.rare.spans)
+            spans = span_reads_now(self._replica, span_checks.near_spans(node))
             if node.rare.spans and self._invalidation.has_shifts:
                 # One of them may have changed, and the node is not notified of it yet.
                 return
@@ -252,11 +252,12 @@ class Persistence:
     def _far_body(self, node: Node, code: bytes, extra: Extra, tx: Transaction | None = None) -> bytes | None:
         """The stored form of a run that has read other spaces. None if that cannot be stored now: see `note_late`."""
         waits = tx is not None and is_undecided(tx)
-        seen = None if self.far is None or waits else self.far.seen(node.reads)
+        seen = None if self.far is None or waits else self.far.seen(node.reads, span_checks.far_spans_of(node))
         if seen is None:
             self.late[node] = None
             return None
         self.late.pop(node, None)
+        span_checks.set_noted_spans(node)
         near = [read for read in node.reads if not is_far(read[0])]
         return encode_observation(code, near, Extra(calls=extra.calls, far=seen, spans=extra.spans))
 

@@ -40,7 +40,7 @@ from headwater.scheduler.runs.outdated_reads import changed_read
 from headwater.scheduler.runs.persistence import Persistence
 from headwater.scheduler.runs.result_scope import commit_own, narrowest
 from headwater.scheduler.runs.seen_failures import has_news, other_outcome
-from headwater.scheduler.runs.span_checks import register_spans, span_overtaken
+from headwater.scheduler.runs.span_checks import far_cause, register_spans, span_overtaken
 from headwater.scheduler.scheduler_limits import FAILURES_LONGEST, FAILURES_MAX
 from headwater.scheduler.trace import (
     NodeInvalidated,
@@ -198,7 +198,7 @@ class Runner:
         journal = tx.journal if ended is None else ended[0]
         reads = journal.entries if journal.is_plain else journal.reads()
         is_overtaken = False
-        if tx.spans is not None or node.rare.spans:
+        if tx.spans is not None or node.rare.spans or (tx.views is not None and tx.has_far_spans):
             register_spans(self._graph, node, tx)
         if tx.keeping is not None or node.rare.kept is not None:
             reads, is_overtaken = self._keep_reads(node, tx, reads)
@@ -549,13 +549,14 @@ class Runner:
         if tx.views is not None and self.far is not None:
             whole, node.own_rare().has_far = self.far.with_far(tx, reads), True
             if self.far.is_outdated(tx) and node.status is _CLEAN:
-                far = next(key for key in whole if key not in reads)
-                self._invalidation.mark(node, (far[0], far[1]), "while it waited")
+                far = next((key for key in whole if key not in reads), None)
+                place = far_cause(tx) if far is None else (far[0], far[1])
+                self._invalidation.mark(node, place, "while it waited")
         if self._graph.apply_reads(node, whole):
             node.result_scope = narrowest(whole)
             attempt.not_yet_read |= {doc for doc in above if doc not in node.above}
         changed = None
-        if tx.spans is not None or node.rare.spans:
+        if tx.spans is not None or node.rare.spans or tx.has_far_spans:
             register_spans(self._graph, node, tx)
             changed = self._changed_span(node, tx)
         if changed is None and self._replica.version != attempt.looked:

@@ -425,7 +425,8 @@ class SqliteBackend:
         rows = self._read(query, (branch,))
         if self._read(f"select count(*) from head where branch = {BRANCH}", (branch,)) != [(len(rows),)]:
             raise self._corrupt(f"heads of branch {branch} are of documents without a key")
-        return rows  # type: ignore[return-value]  # as the columns are
+        # SQLite has no truth values, and the compiled form of the core refuses a number in their place.
+        return [(key, seq, live == 1) for key, seq, live in rows]  # type: ignore[misc]  # as the columns are
 
     def replayed(self, session: SessionId, local_seq: LocalSeq) -> Seq | None:
         query = f"select first, last, seq, sum from replay where session = {_SESSION} and first <= ? and last >= ?"

@@ -573,7 +573,7 @@ FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = {
     **dict.fromkeys(("total_ms", "last_ms", "last_at_ms", "changed_at", "run_changed_at"), records_are_whole),
     **dict.fromkeys(("outputs", "above"), edges_are_exact),
     "reads": index_is_exact,
-    "spans": spans_are_exact,
+    **dict.fromkeys(("spans", "noted_spans"), spans_are_exact),
     **dict.fromkeys(("queued", "gate"), waiting_is_exact),
     **dict.fromkeys(("demand", "live_refs", "provisional", "resting"), i2_liveness),
     **dict.fromkeys(("rank", "cycle"), i9_ranks),

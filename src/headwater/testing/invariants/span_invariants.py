@@ -14,6 +14,10 @@ def spans_are_exact(scheduler: Scheduler) -> None:
     wanted: set[tuple[object, ...]] = set()
     answers: dict[object, set[Node]] = {}
     for node in scheduler.registry.nodes:
+        if node.rare.noted_spans is not None and not node.rare.noted_spans:
+            raise broken(
+                "spans", "a run without reads of indexes is among those whose reads of indexes are stored", None
+            )
         for key in node.rare.spans:
             if key.question is not None:
                 answers.setdefault(key, set()).add(node)
