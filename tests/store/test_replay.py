@@ -76,6 +76,32 @@ def test_commit_that_was_written_together_with_a_fold_is_remembered(space: Space
     assert space.value("count") == 1
 
 
+def test_gap_of_a_session_that_another_one_fills_stays_a_gap_after_a_fold(space: Space) -> None:
+    ann, bob = space.writer("ann"), space.writer("bob")
+    first = ann.build(put("count", 1))
+    assert ann.send(first) == Committed(1)
+    assert isinstance(ann.commit(put("sum", 1), given=[Absent(doc_key("count"))]), Conflict | Refused)
+    bob.accept(put("other", 1))
+    last = ann.build(put("count", 3))
+    assert ann.send(last) == Committed(3)
+    space.engine.fold()
+    assert space.engine.backend.replayed(first.session, LocalSeq(2)) is None
+    space.reopen()
+    assert [ann.send(each) for each in (first, last)] == [Committed(1), Committed(3)]
+
+
+def test_gap_of_a_session_that_writes_alone_stays_a_gap_after_a_fold(space: Space) -> None:
+    ann = space.writer("ann")
+    first = ann.build(put("count", 1))
+    assert ann.send(first) == Committed(1)
+    assert isinstance(ann.commit(put("sum", 1), given=[Absent(doc_key("count"))]), Conflict | Refused)
+    last = ann.build(put("count", 3))
+    assert ann.send(last) == Committed(2)
+    space.engine.fold()
+    space.reopen()
+    assert [ann.send(each) for each in (first, last)] == [Committed(1), Committed(2)]
+
+
 def test_layer_that_was_written_together_with_a_fold_counts_as_accepted(space: Space) -> None:
     ann = space.writer("ann")
     with small_limits(FOLD_COMMITS=1):

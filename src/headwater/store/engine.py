@@ -574,7 +574,7 @@ class Engine:
         return fold
 
     def _build_fold(self, *, is_last: bool) -> Fold:
-        fold = build_fold(self.documents, self.states, self.head, self.backend.observation)
+        fold = build_fold(self.documents, self.states, self.head, self.backend.observation, self._others)
         if self.collections.is_used:
             self.collections.add_to_fold(fold, is_last=is_last)
         return fold

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from headwater.store.backend import Fold, HeadRow, ObservationRow, ReplayRow, SnapshotRow
 from headwater.store.decided_commit import Revision
 from headwater.store.document import Documents
-from headwater.store.observations import newest
+from headwater.store.observations import newest_observation
 from headwater.store.state_cache import StateCache
 from headwater.store.store_limits import SNAPSHOT_SLACK_BYTES
 from headwater.store.tail import Tail
@@ -21,27 +21,44 @@ def build_fold(
     states: StateCache,
     head: Seq,
     known: Callable[[BranchId, DocKey], ObservationRow | None],
+    others: Seq,
 ) -> Fold:
     """The rows of the tail for the caches. Call it before anything newer is applied.
 
-    The cached states are updated at once; if writing the fold fails, they are dropped and read again.
+    One session made all commits after `others`. The cached states are updated at once; if writing the fold fails, they
+    are dropped and read again.
     """
     tail = documents.tail
-    fold = Fold(through=head, branches=list(documents.branches.values()), replays=_runs(tail))
+    fold = Fold(through=head, branches=list(documents.branches.values()), replays=_runs(tail, others))
     for branch, by_doc in tail.by_document().items():
         for doc, revisions in by_doc.items():
             _fold_document(fold, states, branch, doc, revisions)
-    for (branch, doc), (seq, row) in newest(tail.entries, known).items():
-        if row is None:
-            fold.unobserved.append((branch, doc, seq))
-        else:
-            fold.observations.append((branch, row))
+            found = newest_observation(tail, branch, doc, revisions, known)
+            if found is None:
+                continue
+            seq, row = found
+            if row is None:
+                fold.unobserved.append((branch, doc, seq))
+            else:
+                fold.observations.append((branch, row))
     states.after_fold(fold)
     return fold
 
 
-def _runs(tail: Tail) -> list[ReplayRow]:
+def _runs(tail: Tail, others: Seq) -> list[ReplayRow]:
     """Accepted commits by session, as runs of consecutive numbers: a session that writes alone takes one row."""
+    entries = tail.entries
+    if entries and entries[0].seq > others:
+        # All of one session, whose numbers rise: without a gap between the ends there is none.
+        first, last, steps = entries[0], entries[-1], len(entries) - 1
+        start, end = first.entry.local_seq, last.entry.local_seq
+        if last.seq - first.seq == end - start == steps:
+            return [ReplayRow(first.entry.session, start, end, first.seq)]
+    return _runs_of_many(tail)
+
+
+def _runs_of_many(tail: Tail) -> list[ReplayRow]:
+    """The same by going through all of them."""
     rows: list[ReplayRow] = []
     session, first, last, start = SessionId(""), LocalSeq(0), LocalSeq(0), Seq(0)
     for each in tail.entries:
@@ -60,7 +77,8 @@ def _runs(tail: Tail) -> list[ReplayRow]:
 
 def _fold_document(fold: Fold, states: StateCache, branch: BranchId, doc: DocKey, revisions: list[Revision]) -> None:
     state = states.get(branch, doc)
-    fold.revisions.append((branch, doc, [revision.seq for revision in revisions]))
+    seqs = [revisions[0].seq] if len(revisions) == 1 else [revision.seq for revision in revisions]
+    fold.revisions.append((branch, doc, seqs))
     size, since = state.size, state.since_bytes
     if since > size + SNAPSHOT_SLACK_BYTES:
         body = None if state.value is ABSENT else encode(state.value)

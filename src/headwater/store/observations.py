@@ -10,16 +10,18 @@ What has changed since is not stored: it follows from the log (`resumption`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 from typing import Final, TypeAlias
 
 import msgspec
 
 from headwater.store.backend import ObservationRow
-from headwater.store.decided_commit import TailEntry
+from headwater.store.commit import Seen
+from headwater.store.decided_commit import Revision, TailEntry
+from headwater.store.tail import Tail
 from headwater.values.author_text import kind_of, text_of
-from headwater.values.ids import BranchId, DocKey, Seq
+from headwater.values.ids import NEVER, BranchId, DocKey, Seq
 from headwater.values.tree import Path
 
 FORMAT: Final = 2
@@ -164,33 +166,37 @@ def digest_of(body: bytes) -> bytes:
     return blake2b(body, digest_size=DIGEST_BYTES).digest()
 
 
-ResultKey: TypeAlias = tuple[BranchId, DocKey]
+def newest_observation(
+    tail: Tail,
+    branch: BranchId,
+    doc: DocKey,
+    revisions: Sequence[Revision],
+    known: Callable[[BranchId, DocKey], ObservationRow | None],
+) -> tuple[Seq, ObservationRow | None] | None:
+    """The newest observation in these revisions of a result: None as its row where it cannot be restored.
 
-
-def newest(
-    entries: Iterable[TailEntry], known: Callable[[BranchId, DocKey], ObservationRow | None]
-) -> dict[ResultKey, tuple[Seq, ObservationRow | None]]:
-    """The newest observation of each computation in a part of the log; None where it cannot be restored."""
-    seqs: dict[ResultKey, Seq] = {}
-    # The body of each, or None, and its digest: most entries repeat the digest of the one before.
-    bodies: dict[ResultKey, tuple[bytes | None, bytes]] = {}
-    stored: dict[ResultKey, ObservationRow | None] = {}
-    for each in entries:
-        entry = each.entry
-        if entry.seen is None:
+    Most revisions repeat the digest of the one before, and so does the row that is known from before the tail.
+    """
+    newest, digest = NEVER, b""
+    repeated: Seen | None = None
+    for revision in reversed(revisions):
+        entry = revision.entry if type(revision) is TailEntry else tail.entry(revision.seq)
+        if entry is None or entry.seen is None or entry.seen == repeated:
             continue
         index, body = entry.seen
-        if index >= len(entry.operations):
+        if index >= len(entry.operations) or entry.operations[index].doc != doc:
             continue
-        key = (entry.branch, entry.operations[index].doc)
-        seqs[key] = each.seq
-        if len(body) != DIGEST_BYTES:
-            bodies[key] = (body, digest_of(body))
-        elif key not in bodies or bodies[key][0] is None or bodies[key][1] != body:
-            row = stored[key] if key in stored else stored.setdefault(key, known(*key))
-            bodies[key] = (row.body if row is not None and digest_of(row.body) == body else None, body)
-    found: dict[ResultKey, tuple[Seq, ObservationRow | None]] = {}
-    for key, seq in seqs.items():
-        whole = bodies[key][0]
-        found[key] = (seq, None if whole is None else ObservationRow(key[1], seq, whole))
-    return found
+        is_whole = len(body) != DIGEST_BYTES
+        newest = newest or revision.seq
+        if is_whole and (repeated is None or digest_of(body) == digest):
+            return newest, ObservationRow(doc, newest, body)
+        if is_whole or repeated is not None:
+            # It does not repeat this one, but perhaps one from before the tail.
+            break
+        repeated, digest = entry.seen, body
+    if not newest:
+        return None
+    row = known(branch, doc)
+    if row is None or digest_of(row.body) != digest:
+        return newest, None
+    return newest, ObservationRow(doc, newest, row.body)

@@ -14,7 +14,7 @@ from headwater.store.applying import apply_operation
 from headwater.store.backend import ObservationRow
 from headwater.store.commit import DeleteDoc
 from headwater.store.engine import Engine
-from headwater.store.observations import SeenRead, decode_observation, newest
+from headwater.store.observations import SeenRead, decode_observation, newest_observation
 from headwater.values.address import Depth, overlaps
 from headwater.values.ids import NEVER, BranchId, DocKey, Seq
 from headwater.values.overlap import touches
@@ -108,9 +108,14 @@ def _observations(engine: Engine, branch: BranchId, prefix: str) -> dict[DocKey,
     """The newest observation of each computation on a branch: from the caches and the unfolded tail."""
     backend = engine.backend
     found = {row.doc: row for row in backend.observations(branch, prefix)}
-    for (on, doc), (seq, row) in newest(engine.documents.tail.entries, backend.observation).items():
-        if on != branch or not doc.startswith(prefix):
+    tail = engine.documents.tail
+    for doc, revisions in tail.by_document().get(branch, {}).items():
+        if not doc.startswith(prefix):
             continue
+        newest = newest_observation(tail, branch, doc, revisions, backend.observation)
+        if newest is None:
+            continue
+        seq, row = newest
         known = found.get(doc)
         # As in a fold: a row of the same or a later sequence number was written after the commit.
         if known is not None and known.seq >= seq:

@@ -53,7 +53,7 @@ class MemoryBackend:
         self._branches: dict[BranchId, BranchRow] = {}
         self._heads: dict[BranchId, dict[DocKey, HeadRow]] = {}
         self._keys: dict[BranchId, list[DocKey]] = {}
-        self._revisions: dict[tuple[BranchId, DocKey], list[Seq]] = {}
+        self._revisions: dict[BranchId, dict[DocKey, list[Seq]]] = {}
         self._snapshots: dict[tuple[BranchId, DocKey], list[SnapshotRow]] = {}
         self._replays: dict[SessionId, list[ReplayRow]] = {}
         self._observations: dict[BranchId, dict[DocKey, ObservationRow]] = {}
@@ -124,13 +124,7 @@ class MemoryBackend:
         self._folded = fold.through
         for branch_row in fold.branches:
             self._branches[branch_row.name] = branch_row
-        for branch, doc, seqs in fold.revisions:
-            self._revisions.setdefault((branch, doc), []).extend(seqs)
-        for branch, head in fold.heads:
-            heads = self._heads.setdefault(branch, {})
-            if head.doc not in heads:
-                insort(self._keys.setdefault(branch, []), head.doc)
-            heads[head.doc] = head
+        self._fold_documents(fold)
         for branch, snapshot in fold.snapshots:
             self._snapshots.setdefault((branch, snapshot.doc), []).append(snapshot)
         for row in fold.replays:
@@ -141,6 +135,25 @@ class MemoryBackend:
                 self.drop_observations([(branch, doc)])
         self._observe(fold.observations, folded=True)
         self._fold_collections(fold)
+
+    def _fold_documents(self, fold: Fold) -> None:
+        for branch, doc, seqs in fold.revisions:
+            by_doc = self._revisions.get(branch)
+            if by_doc is None:
+                by_doc = self._revisions[branch] = {}
+            earlier = by_doc.get(doc)
+            if earlier is None:
+                by_doc[doc] = seqs
+            else:
+                earlier += seqs
+        for branch, head in fold.heads:
+            heads = self._heads.get(branch)
+            if heads is None:
+                heads = self._heads[branch] = {}
+            doc = head.doc
+            if doc not in heads:
+                insort(self._keys.setdefault(branch, []), doc)
+            heads[doc] = head
 
     def _fold_collections(self, fold: Fold) -> None:
         for entries in fold.entries:
@@ -219,7 +232,7 @@ class MemoryBackend:
         self, branch: BranchId, doc: DocKey, after: Seq, through: Seq, newest: Seq | None = None
     ) -> list[Seq]:
         del newest
-        seqs = self._revisions.get((branch, doc), [])
+        seqs = self._revisions.get(branch, {}).get(doc, [])
         return [seq for seq in reversed(seqs) if after < seq <= through]
 
     def snapshot(self, branch: BranchId, doc: DocKey, through: Seq) -> SnapshotRow | None:
@@ -324,8 +337,9 @@ class MemoryBackend:
         for key, rows in self._snapshots.items():
             below = [row for row in rows if row.seq <= horizon.seq]
             self._snapshots[key] = below[-1:] + [row for row in rows if row.seq > horizon.seq]
-        for key, seqs in self._revisions.items():
-            self._revisions[key] = [seq for seq in seqs if seq > horizon.seq]
+        for by_doc in self._revisions.values():
+            for doc, seqs in by_doc.items():
+                by_doc[doc] = [seq for seq in seqs if seq > horizon.seq]
 
     def integrity(self) -> list[str]:
         return []

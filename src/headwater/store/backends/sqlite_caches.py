@@ -25,6 +25,9 @@ _PREPARED_MAX: Final = 16
 
 _PURGED_AT_ONCE: Final = 1000
 """Documents whose rows one statement deletes: so many ids fit in its list."""
+_UNLESS_NEWER: Final = (
+    "on conflict do update set seq = excluded.seq, body = excluded.body, sum = excluded.sum where excluded.seq"
+)
 
 _encoder: Final = msgspec.json.Encoder()
 
@@ -120,7 +123,7 @@ def write_fold(db: apsw.Connection, fold: Fold) -> None:
     _fold_many(
         db, f"delete from observation where branch = {BRANCH} and doc = {DOC} and seq < ?", list(fold.unobserved)
     )
-    observe(db, fold.observations, folded=True)
+    _observe_folded(db, fold.observations, branch, doc)
     set_meta(db, "folded", str(fold.through))
 
 
@@ -205,26 +208,40 @@ def _sum_of(branch: str, doc: str, seq: int, body: bytes) -> int:
     return crc32(body, crc32(f"{branch}\0{doc}\0{seq}".encode()))
 
 
-def observe(db: apsw.Connection, observed: Sequence[tuple[BranchId, ObservationRow]], *, folded: bool = False) -> None:
-    """Write observations, unless the stored ones are newer.
-
-    A stored row of the same sequence number was written after that commit: one from a fold is older.
-    """
+def observe(db: apsw.Connection, observed: Sequence[tuple[BranchId, ObservationRow]]) -> None:
+    """Write observations, unless the stored ones are newer."""
     doc = _make_docs(db, sorted({row.doc for _, row in observed}))
     # A branch without a fold has no number yet.
     if any(name == MAIN for name, _ in observed):
         _make_branches(db, [BranchRow(MAIN, None, NEVER, Millis(0))], "do nothing")
     branch = dict(db.execute("select name, id from branch"))
-    db.executemany(
-        "insert into observation values (?, ?, ?, ?, ?) on conflict do update set "
-        "seq = excluded.seq, body = excluded.body, sum = excluded.sum "
-        f"where excluded.seq {'>' if folded else '>='} observation.seq",
-        [
-            (branch[b], doc[row.doc], row.seq, row.body, _sum_of(b, row.doc, row.seq, row.body))
-            for b, row in observed
-            if b in branch
-        ],
-    )
+    rows = _observation_rows(observed, branch, doc)
+    db.executemany(f"insert into observation values (?, ?, ?, ?, ?) {_UNLESS_NEWER} >= observation.seq", rows)
+
+
+def _observe_folded(
+    db: apsw.Connection,
+    observed: Sequence[tuple[BranchId, ObservationRow]],
+    branch: Mapping[object, object],
+    doc: Mapping[DocKey, object],
+) -> None:
+    """The same for a fold, whose branches and documents have their numbers: each row is of a document that it writes.
+
+    A stored row of the same sequence number was written after that commit: one from a fold is older.
+    """
+    _insert(db, "observation", _observation_rows(observed, branch, doc), f"{_UNLESS_NEWER} > observation.seq")
+
+
+def _observation_rows(
+    observed: Sequence[tuple[BranchId, ObservationRow]],
+    branch: Mapping[object, object],
+    doc: Mapping[DocKey, object],
+) -> list[tuple[object, ...]]:
+    return [
+        (branch[b], doc[row.doc], row.seq, row.body, _sum_of(b, row.doc, row.seq, row.body))
+        for b, row in observed
+        if b in branch
+    ]
 
 
 def purge(db: apsw.Connection, gone: Sequence[tuple[BranchId, DocKey]]) -> None:
