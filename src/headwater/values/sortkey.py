@@ -179,6 +179,17 @@ def doc_id_of(key: bytes, kind: str) -> DocId:
     return DocId(f"{kind}:{key[start + 1 : -1].replace(_ESCAPED, _END).decode()}")
 
 
+def doc_ids_of(keys: Iterable[bytes], kind: str, before: str = "") -> list[str]:
+    """The ids at the ends of many keys, as `doc_id_of` has each, with a text before each."""
+    start = f"{before}{kind}:"
+    return [
+        f"{start}{letters_of(key[-_ID_BYTES - 1 : -1])}"
+        if key[-1:] == _SHORT_ID_END
+        else f"{before}{doc_id_of(key, kind)}"
+        for key in keys
+    ]
+
+
 def _decoded(key: bytes) -> tuple[tuple[Ordered | InexactType, ...], int]:
     """The fields, and where the id begins."""
     found: list[Ordered | InexactType] = []
