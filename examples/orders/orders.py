@@ -1,4 +1,4 @@
-"""A shop with 100,000 orders: its documents, the functions that stay current, and the handlers. `orders_web.py` serves it.
+"""A shop with 100,000 orders: documents, functions that stay current, and handlers. `orders_web.py` serves it.
 
 `python orders.py` makes the file and prints the totals. An insertion that was killed is continued at the next start.
 """
@@ -18,8 +18,8 @@ COUNT = int(os.environ.get("ORDERS_COUNT", "100000"))
 STATES = ("open", "paid", "shipped")
 PAGE = 12
 
-FIRST = "Ann Bob Carla Dan Eva Finn Greta Hugo Ida Jan Kim Lea Max Nora Otto Pia Quinn Rosa Sam Tina".split()
-LAST = "Abbott Berg Costa Dietz Engel Falk Gomez Haas Ito Jansen Klein Lang Meyer Novak Olsen Peters".split()
+FIRST = "Ann Bob Carla Dan Eva Finn Greta Hugo Ida Jan Kim Lea Max Nora Otto Pia Quinn Rosa Sam Tina"
+LAST = "Abbott Berg Costa Dietz Engel Falk Gomez Haas Ito Jansen Klein Lang Meyer Novak Olsen Peters"
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -146,7 +146,9 @@ def made(first: int) -> Iterator[Order]:
 def fill() -> int:
     """Insert what is missing, a thousand orders in a transaction."""
     if not customers.exists():
-        customers.insert_many({"name": f"{first} {last}"} for first, last in product(FIRST, LAST))  # one transaction
+        customers.insert_many(
+            {"name": f"{first} {last}"} for first, last in product(FIRST.split(), LAST.split())
+        )  # one transaction
     last = orders.max(Order.number) or 0
     return orders.insert_many(made(last + 1)) if last < COUNT else 0
 
