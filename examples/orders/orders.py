@@ -66,12 +66,6 @@ def totals() -> dict[str, dict[str, int]]:  # a change of one order is one step,
     return {state: {"count": count.get(state, 0), "cents": cents.get(state, 0)} for state in STATES}
 
 
-@app.computed
-def newest(state: str) -> list[Row]:  # reads a dozen keys, and the fields of these orders
-    found = orders.where(Order.state == state).order_by(Order.created, descending=True).limit(PAGE)
-    return [row(order) for order in found]
-
-
 # --- questions of a visitor ----------------------------------------------------------------------------------
 
 
@@ -81,6 +75,11 @@ def page(state: str, after: str | None, customer: str | None = None) -> tuple[li
         found = orders.where(Order.customer == customers[customer])
     got = found.order_by(Order.created, descending=True).page(PAGE, after=after)
     return [row(order) for order in got.items], got.next
+
+
+@app.computed
+def newest(state: str) -> tuple[list[Row], str | None]:  # reads a dozen keys, and the fields of these orders
+    return page(state, None)
 
 
 def search(begins: str) -> list[Row]:
