@@ -121,7 +121,7 @@ def calls_of_a_page(count: int) -> int:
         def page() -> None:
             with space.transaction():
                 found = items.where(Item.number >= count // 2).order_by(Item.number).limit(50)
-                assert sum(1 for each in found if each.cents >= 0) == 50  # noqa: PLR2004  # a page
+                assert sum(1 for each in found if each.cents >= 0) == 50  # a page
 
         warm_up(page)
         return calls_of(page)

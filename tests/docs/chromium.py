@@ -123,7 +123,10 @@ class Page:
         return found["result"].get("value")
 
     def text(self, selector: str, condition: str) -> str:
-        """The text of an element, as soon as it is there and a condition on `text` holds: by the changes of the page, not by time."""
+        """The text of an element, as soon as it is there and a condition on `text` holds.
+
+        By the changes of the page, not by time.
+        """
         return str(
             self.run(
                 f"""new Promise(resolve => {{
