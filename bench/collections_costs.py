@@ -199,7 +199,7 @@ def per_index(place: Path) -> list[float]:
 
 
 def beside_spans(count: int) -> tuple[float, float]:
-    """Microseconds of a commit that moves one key: without spans of others, and with so many that functions have read."""
+    """Microseconds of a commit that moves one key: alone, and beside so many spans that functions have read."""
     app, items = collection(Item.number)
 
     @app.computed
@@ -215,7 +215,7 @@ def beside_spans(count: int) -> tuple[float, float]:
 
 
 def restarted(place: Path, count: int, shifts: int) -> tuple[int, float, float]:
-    """Functions that read spans, and many changes elsewhere while they are closed: runs, seconds to open and ask all."""
+    """Functions with spans, after many changes elsewhere while they were closed: runs, seconds to open and to ask."""
     path = place / "restart.db"
 
     def declared() -> tuple[hw.App, hw.Collection[Item], hw.Computed[[int], int]]:

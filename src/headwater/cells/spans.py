@@ -16,6 +16,7 @@ from headwater.cells.far import FarReads
 from headwater.cells.members import Members
 from headwater.cells.replica import Replica
 from headwater.cells.space_port import SpacePort
+from headwater.cells.span_entries import SpanEntry
 from headwater.cells.span_reads import PASS_SLICE, SLICE, SPARE, SpanReads
 from headwater.cells.span_records import Span, SpanKey, SpanQuestion
 from headwater.cells.span_tallies import Answer, ExistsTally, answer_digest
@@ -150,15 +151,15 @@ def _rows(  # noqa: PLR0917  # the parts of a read
         found, rest = reads.slice(basis, lo, hi, size, reader.drafts, reverse=reverse)
         docs = docs_of(record, found if left is None else found[:left])
         if passing is not None:
-            passing.update(reader.replica.visible_many(docs))
-        elif loaded:
-            reader.replica.load_ahead(docs)
-        for key, doc in zip(found, docs, strict=False):
-            entry.saw(key)
-            yield key, doc
-        if passing is not None:
-            for doc in docs:
+            read = reader.replica.visible_many(docs)
+            passing.update(read)
+            yield from _seen(entry, found, docs)
+            for doc in read:
                 passing.pop(doc, None)
+        else:
+            if loaded:
+                reader.replica.load_ahead(docs)
+            yield from _seen(entry, found, docs)
         if left is not None:
             left -= len(docs)
             if not left:
@@ -168,6 +169,13 @@ def _rows(  # noqa: PLR0917  # the parts of a read
             return
         most = BODIES_AT_ONCE if loaded else SLICE
         lo, hi = rest
+
+
+def _seen(entry: SpanEntry, keys: list[bytes], docs: list[DocKey]) -> Iterator[tuple[bytes, DocKey]]:
+    """The rows of a slice, each noted as seen before it is passed on."""
+    for key, doc in zip(keys, docs, strict=False):
+        entry.saw(key)
+        yield key, doc
 
 
 def all_keys(space: SpacePort, span: Span, *, reverse: bool, limit: int | None) -> list[bytes]:

@@ -207,13 +207,13 @@ def _decoded(key: bytes) -> tuple[tuple[Ordered | InexactType, ...], int]:
     while place < size:
         # By frequency: a query decodes many keys.
         tag = key[place]
-        if tag == _AT_TEXT or tag == _AT_BYTES:  # noqa: PLR1714  # quicker than a set
+        if tag in (_AT_TEXT, _AT_BYTES):
             content, place = _content(key, place + 1)
             found.append(INEXACT if content is None else content.decode() if tag == _AT_TEXT else content)
         elif tag == _AT_INT:
             found.append(int.from_bytes(key[place + 1 : place + 10], "big") - _OFFSET)
             place += 10
-        elif tag == _AT_SHORT_ID or tag == _AT_LONG_ID:  # noqa: PLR1714  # likewise
+        elif tag in (_AT_SHORT_ID, _AT_LONG_ID):
             break
         elif tag == _AT_INSTANT:
             found.append(Instant(int.from_bytes(key[place + 1 : place + 10], "big") - _OFFSET))

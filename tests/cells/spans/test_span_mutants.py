@@ -62,7 +62,13 @@ INTERLEAVED: Final = (
 )
 TOGETHER: Final = (
     _m("pending_forgotten", "cells.replica_view:ReplicaView.load_ahead", "doc not in documents", "True", "own"),
-    _m("pending_passed_over", "cells.replica_view:ReplicaView.visible_many", "record.visible", "record.confirmed", "own"),
+    _m(
+        "pending_passed_over",
+        "cells.replica_view:ReplicaView.visible_many",
+        "record.visible",
+        "record.confirmed",
+        "own",
+    ),
 )
 
 
