@@ -140,7 +140,8 @@ def test_customers_are_found_by_the_beginning_of_their_names(start: Callable[...
     service = start()
     found = got(service, "/customers?begins=Greta%20N")
     assert [each["name"] for each in found] == ["Greta Novak"]
-    rows, after = [], ""
+    rows: list[dict[str, Any]] = []
+    after: str | None = ""
     while after is not None:
         page = got(service, f"/orders?customer={found[0]['id']}{after}")
         rows += page["rows"]
