@@ -16,7 +16,6 @@ from headwater.cells.far import FarReads
 from headwater.cells.members import Members
 from headwater.cells.replica import Replica
 from headwater.cells.space_port import SpacePort
-from headwater.cells.span_entries import SpanEntry
 from headwater.cells.span_reads import PASS_SLICE, SLICE, SPARE, SpanReads
 from headwater.cells.span_records import Span, SpanKey, SpanQuestion
 from headwater.cells.span_tallies import Answer, ExistsTally, answer_digest
@@ -150,16 +149,13 @@ def _rows(  # noqa: PLR0917  # the parts of a read
         size = most if left is None else min(most, left + SPARE)
         found, rest = reads.slice(basis, lo, hi, size, reader.drafts, reverse=reverse)
         docs = docs_of(record, found if left is None else found[:left])
-        if passing is not None:
-            read = reader.replica.visible_many(docs)
-            passing.update(read)
-            yield from _seen(entry, found, docs)
-            for doc in read:
+        _read_together(reader.replica, docs, loaded, passing)
+        for key, doc in zip(found, docs, strict=False):
+            entry.saw(key)
+            yield key, doc
+        if passing:
+            for doc in docs:
                 passing.pop(doc, None)
-        else:
-            if loaded:
-                reader.replica.load_ahead(docs)
-            yield from _seen(entry, found, docs)
         if left is not None:
             left -= len(docs)
             if not left:
@@ -171,11 +167,17 @@ def _rows(  # noqa: PLR0917  # the parts of a read
         lo, hi = rest
 
 
-def _seen(entry: SpanEntry, keys: list[bytes], docs: list[DocKey]) -> Iterator[tuple[bytes, DocKey]]:
-    """The rows of a slice, each noted as seen before it is passed on."""
-    for key, doc in zip(keys, docs, strict=False):
-        entry.saw(key)
-        yield key, doc
+def _read_together(
+    replica: Replica,
+    docs: list[DocKey],
+    loaded: bool,  # noqa: FBT001
+    passing: dict[DocKey, Maybe] | None,
+) -> None:
+    """Read the documents of a slice together, if they are needed."""
+    if passing is not None:
+        passing.update(replica.visible_many(docs))
+    elif loaded:
+        replica.load_ahead(docs)
 
 
 def all_keys(space: SpacePort, span: Span, *, reverse: bool, limit: int | None) -> list[bytes]:
