@@ -15,6 +15,7 @@ from typing import Final
 from unittest.mock import patch
 
 import headwater as hw
+from bench import collections_costs
 from bench.peers.tables import Mapper, Peer, Row, Sqlite, Tiny
 from bench.table import Table
 from headwater.store.backends.sqlite import SqliteBackend
@@ -56,6 +57,7 @@ def _measure(table: Table, number: int) -> None:
         _statements(table, place)
         _runs(table)
         _beside(table, place, number)
+        _costs(table, place, number)
 
 
 def _shop(*indexes: object) -> tuple[hw.App, hw.Collection[Order]]:
@@ -160,6 +162,37 @@ def _runs(table: Table) -> None:
         runs_of("a change outside of both", lambda: set_cents(paid, 3), (0, 0))
         runs_of("a member of the sum changes", lambda: set_cents(opened, 12_345), (1, 0))
         runs_of("an insert behind the page", lambda: _insert(orders, [(9_000, "paid", 1)]), (0, 0))
+
+
+def _costs(table: Table, place: Path, number: int) -> None:
+    """What collections cost besides their answers."""
+    without, beside = collections_costs.calls_of_writes()
+    table.add("calls for a write of no collection: without collections, with one", f"{without}, {beside}")
+    added, taken, runs = collections_costs.deltas_of_a_change(5_000)
+    holds = (added, taken, runs) == (1, 1, 1)
+    table.add(
+        "values in, values out, runs: one change under a sum of 5,000", f"{added}, {taken}, {runs}", "1, 1, 1", holds
+    )
+    calls = [collections_costs.calls_of_a_page(count) for count in (1_000, 10_000)]
+    table.add("calls for a page of 50: of 1,000, of 10,000", f"{calls[0]:,}, {calls[1]:,}")
+    small, large = number // 100, number * 10
+    pages, changes = zip(*[collections_costs.pages_and_sums(place, count) for count in (small, large)], strict=True)
+    ratio = pages[1] / pages[0]
+    table.add(
+        f"page of 50 in a transaction: of {small:,}, of {large:,}", f"{pages[0]:.0f}, {pages[1]:.0f} us ({ratio:.2f} x)"
+    )
+    table.add(f"a change under a sum: of {small:,}, of {large:,}", f"{changes[0]:.0f}, {changes[1]:.0f} us")
+    found = collections_costs.per_index(place)
+    each = (found[-1] - found[0]) / 4
+    table.add(
+        "commit that moves keys in 0, 1, 2, 4 indexes", f"{', '.join(f'{us:.0f}' for us in found)} us ({each:.1f} each)"
+    )
+    alone, many = collections_costs.beside_spans(number // 5)
+    table.add(f"commit that moves a key: alone, beside {number // 5:,} spans", f"{alone:.0f}, {many:.0f} us")
+    runs, opened, asked = collections_costs.restarted(place, number // 10, number)
+    name = f"restart of {number // 10:,} functions with spans, {number:,} changes since: runs"
+    table.add(name, f"{runs}", "0", runs == 0)
+    table.add("the same: opening, asking all of them", f"{opened:.2f}, {asked:.2f} s")
 
 
 # --- beside others ------------------------------------------------------------------------------------------------

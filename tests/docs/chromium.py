@@ -123,13 +123,16 @@ class Page:
         return found["result"].get("value")
 
     def text(self, selector: str, condition: str) -> str:
-        """The text of an element, as soon as a condition on `text` holds: by the changes of the page, not by time."""
+        """The text of an element, as soon as it is there and a condition on `text` holds.
+
+        By the changes of the page, not by time.
+        """
         return str(
             self.run(
                 f"""new Promise(resolve => {{
                     const look = () => {{
-                        const text = document.querySelector({json.dumps(selector)}).textContent
-                        if ({condition}) {{ resolve(text); return true }}
+                        const text = document.querySelector({json.dumps(selector)})?.textContent
+                        if (text !== undefined && ({condition})) {{ resolve(text); return true }}
                     }}
                     const changes = new MutationObserver(() => look() && changes.disconnect())
                     changes.observe(document, {{subtree: true, childList: true, characterData: true}})

@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,6 +20,7 @@ from jupyter_client.manager import KernelManager
 
 from tests.docs.blocks import COMMANDS, SECONDS_MAX, THIS_CHECKOUT, Command, Reader, alike, find_blocks
 from tests.docs.chromium import FOUND, Chromium
+from tests.docs.service import Service
 from tests.docs.test_blocks import ROOT
 from tests.server.running import ServeProcess
 from tests.support.warm import Warm
@@ -75,49 +75,6 @@ def program(folder: Path, *words: str) -> str:
 
 
 # --- the shop ------------------------------------------------------------------------------------------------
-
-
-class Service:
-    """`uvicorn web:web` in a process of its own, at a port that is free."""
-
-    def __init__(self, folder: Path, *options: str) -> None:
-        command = [sys.executable, "-m", "uvicorn", "web:web", *options, "--port", "0"]
-        self.process = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True)
-        self.lines: list[str] = []
-        self.port = 0
-        self._connections: list[http.client.HTTPConnection | http.client.HTTPResponse] = []
-        self._listens = threading.Event()
-        self._reading = threading.Thread(target=self._read, daemon=True)
-        self._reading.start()
-        assert self._listens.wait(SECONDS_MAX)
-        assert self.port, "".join(self.lines)
-
-    def _read(self) -> None:
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self.lines.append(line)
-            found = re.search(r"running on http://127.0.0.1:(\d+)", line)
-            if found:
-                self.port = int(found[1])
-                self._listens.set()
-        self._listens.set()
-
-    def ask(self, path: str, method: str = "GET", **headers: str) -> http.client.HTTPResponse:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=SECONDS_MAX)
-        connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
-        answer = connection.getresponse()
-        self._connections += [connection, answer]
-        return answer
-
-    def end(self, number: int) -> None:
-        """Send a signal and wait."""
-        self.process.send_signal(number)  # of one that has ended: nothing
-        self.process.wait(SECONDS_MAX)
-        self._reading.join(SECONDS_MAX)
-        assert self.process.stderr is not None
-        self.process.stderr.close()
-        while self._connections:
-            self._connections.pop().close()
 
 
 class ShopReader(Reader):

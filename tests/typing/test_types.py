@@ -33,6 +33,21 @@ PROGRAMS = [
 ]
 
 
+MISTAKES = (
+    'orders.where(Order.stat == "open")',
+    'orders.where(Order.cents >= "100")',
+    "orders.where(Order.state == 5)",
+    "orders.where(hw.col(Order.due) < 5)",
+    'orders.where(hw.col(Order.cents).starts_with("1"))',
+    "orders.sum(Order.state)",
+    'orders.where("state = open")',
+    "Order(number=1, cents=2)",
+    "titles: list[str] = orders.values(Order.cents)",
+)
+"""Of queries: no such field, text against a number, never equal, a number against a time, a prefix of a number, a sum
+of text, no condition, missing fields, numbers as texts. Both checkers refuse each of them."""
+
+
 class Complaint(msgspec.Struct, frozen=True):
     """One error that a checker has found. Lines are counted from 1."""
 
@@ -156,6 +171,11 @@ def test_marked_lines_are_refused_and_no_others(project: Path, checker: Callable
     refused = {(complaint.file, complaint.line) for complaint in complaints if not complaint.is_echo}
     missing = [f"{file}:{line}" for file, line in sorted(wanted - refused)]
     assert not missing, f"{checker.__name__} accepts {', '.join(missing)}"
+
+
+def test_mistakes_in_queries_are_among_the_lines_that_both_checkers_refuse() -> None:
+    lines = {line.strip() for line in (HERE / "errors.py").read_text(encoding="utf-8").splitlines()}
+    assert {f"{mistake}  # refused" for mistake in MISTAKES} <= lines
 
 
 @pytest.mark.slow

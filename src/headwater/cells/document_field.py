@@ -89,7 +89,9 @@ class DocField:
                 owner, name, (self.name,), schema=schema.inner, default=default, scope=scope, key=key
             )
         else:
-            made = Cell[Any](owner, name, (self.name,), schema=schema, default=default, scope=scope, key=key)
+            # Without its type in brackets, which would be a second call at run time.
+            cell: Cell[Any] = Cell(owner, name, (self.name,), schema=schema, default=default, scope=scope, key=key)
+            made = cell
         doc._hw_slots[self.name] = made
         return made
 

@@ -15,7 +15,7 @@ from headwater.cells.document_field import DocField
 from headwater.cells.indexed_fields import NONE, VALUES, OrderedField
 from headwater.cells.query_rows import Asked, Evaluation
 from headwater.cells.span_records import Span, SpanQuestion
-from headwater.cells.spans import Bodies, answer
+from headwater.cells.spans import answer
 from headwater.errors import QueryError, UsageError
 from headwater.values.ids import DocKey
 from headwater.values.intake import RefusedError
@@ -87,7 +87,7 @@ class Answers(Generic[D]):
         return ordered
 
     def _values(self, evaluation: Evaluation[D], field: OrderedField) -> Iterator[Ordered]:
-        for key in evaluation.taken((field.name,), bodies=Bodies.RELEASE):
+        for key in evaluation.taken((field.name,), passing=True):
             yield field.stored.ordered(child(evaluation.tree(key), field.name))
 
     def _over(self, field: OrderedField, verb: str) -> Evaluation[D]:
@@ -231,7 +231,7 @@ class Answers(Generic[D]):
         evaluation = Evaluation(self._asked)
         names = tuple(dict.fromkeys(each.name for each in fields))
         load = _loader(evaluation, fields)
-        keys = evaluation.taken(names, bodies=Bodies.RELEASE)
+        keys = evaluation.taken(names, passing=True)
         return [load(key)[0] for key in keys] if len(fields) == 1 else [tuple(load(key)) for key in keys]
 
     def _loaded(self, evaluation: Evaluation[D], field: DocField, key: DocKey) -> Any:  # noqa: ANN401  # any value
@@ -283,6 +283,9 @@ def _loader(evaluation: Evaluation[Any], fields: tuple[DocField, ...]) -> Callab
         for name, schema, default, field in parts:
             stored = child(tree, name)
             value: Maybe = default if stored is ABSENT else stored
+            if type(value) in schema.plain:
+                found.append(value)
+                continue
             if value is not ABSENT and schema.is_leaf:
                 try:
                     found.append(schema.load(value, space))

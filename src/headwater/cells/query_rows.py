@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from heapq import merge
@@ -19,7 +19,7 @@ from headwater.cells.page_cursor import read_cursor
 from headwater.cells.query_plan import FieldCondition, QueryPlan, Wanted, by_field, planned
 from headwater.cells.query_source import QuerySource
 from headwater.cells.span_records import Span
-from headwater.cells.spans import Bodies, all_keys, keys
+from headwater.cells.spans import all_keys, rows
 from headwater.errors import QueryError, UsageError
 from headwater.store.collection_record import doc_of
 from headwater.values.codec import encode
@@ -59,7 +59,7 @@ class Asked(Generic[D]):
 class Evaluation(Generic[D]):
     """A query that is asked here and now."""
 
-    __slots__ = ("asked", "plan", "space", "tests", "tx")
+    __slots__ = ("_passing", "asked", "plan", "space", "tests", "tx")
 
     def __init__(
         self,
@@ -71,6 +71,8 @@ class Evaluation(Generic[D]):
     ) -> None:
         """`order` in place of its own; `within`: a span of one more field; `has_field`: of an index with this field."""
         self.asked = asked
+        # Of a pass in plain code over many documents: those of the current slice.
+        self._passing: dict[DocKey, Maybe] = {}
         source = asked.source
         self.space, self.tx = source.context()
         self.tests: dict[str, FieldCondition] = self._tests()
@@ -117,7 +119,10 @@ class Evaluation(Generic[D]):
 
     def tree(self, key: DocKey) -> Maybe:
         """A document as this code sees it, not recorded: the span is."""
-        return self.space.untracked.document(key) if self.tx is None else self.tx.document(key)
+        if self.tx is not None:
+            return self.tx.document(key)
+        found = self._passing.get(key)
+        return self.space.untracked.document(key) if found is None else found
 
     def rows(
         self,
@@ -125,20 +130,20 @@ class Evaluation(Generic[D]):
         *,
         after: bytes | None = None,
         count: int | None = None,
-        bodies: Bodies | None = None,
+        loaded: bool = False,
+        passing: bool = False,
     ) -> Iterator[Row]:
-        """The documents in order, behind a place. `fields` are read of each of them; at most `count` are needed."""
+        """The documents in order, behind a place. `fields` are read of each of them; at most `count` are needed.
+
+        `loaded`: the documents will be read; `passing`: as soon as they are there, and not again.
+        """
         plan = self.plan
-        if bodies is None and (fields or plan.rest):
-            bodies = Bodies.KEEP
         if plan.sort:
             yield from self._sorted(fields, after)
             return
         read = tuple(sorted({*plan.fields, *fields}))
-        source = self.asked.source
-        record = source.record()
-        for place, key in self._merged(read, after, None if plan.rest else count, bodies):
-            doc = doc_of(record, key)
+        is_loaded, limit = loaded or bool(read), None if plan.rest else count
+        for place, _, doc in self._merged(read, after, limit, loaded=is_loaded, passing=passing):
             if plan.rest and not self._holds(self.tree(doc)):
                 continue
             yield place, doc
@@ -147,36 +152,35 @@ class Evaluation(Generic[D]):
         return tree is not ABSENT and all(test.holds(tree) for test in self.plan.rest)
 
     def _merged(
-        self, fields: tuple[str, ...], after: bytes | None, count: int | None, bodies: Bodies | None
-    ) -> Iterator[tuple[bytes, bytes]]:
-        """The keys of all spans, each with its place."""
+        self, fields: tuple[str, ...], after: bytes | None, count: int | None, *, loaded: bool, passing: bool = False
+    ) -> Iterator[tuple[bytes, bytes, DocKey]]:
+        """The places and keys of all spans, with their documents."""
         is_back = self.asked.descending
-        streams: list[Iterator[tuple[bytes, bytes]]] = []
+        streams: list[Iterator[tuple[bytes, bytes, DocKey]]] = []
         for lo, hi, offset in self.plan.spans:
             low, high = lo, hi
             if after is not None:
                 known = lo[:offset] + after
                 low, high = (lo, min(hi, known)) if is_back else (max(lo, known + b"\0"), hi)
             if low < high:
-                streams.append(self._stream(Span(self.plan.named.name, low, high), offset, fields, count, bodies))
+                found = rows(
+                    self.space,
+                    Span(self.plan.named.name, low, high),
+                    reverse=is_back,
+                    limit=count,
+                    fields=fields,
+                    loaded=loaded,
+                    passing=self._passing if passing else None,
+                )
+                streams.append(_placed(found, offset))
         if len(streams) == 1:
-            yield from streams[0]
-        else:
-            yield from merge(*streams, reverse=is_back)
-
-    def _stream(
-        self, span: Span, offset: int, fields: tuple[str, ...], count: int | None, bodies: Bodies | None
-    ) -> Iterator[tuple[bytes, bytes]]:
-        is_back = self.asked.descending
-        for key in keys(self.space, span, reverse=is_back, limit=count, fields=fields, bodies=bodies):
-            yield key[offset:], key
+            return streams[0]
+        return merge(*streams, reverse=is_back)
 
     def _sorted(self, fields: Sequence[str], after: bytes | None) -> Iterator[Row]:
         """All documents, sorted here: the index has another order."""
         plan, found = self.plan, list[Row]()
-        record = self.asked.source.record()
-        for _, key in self._merged(tuple(sorted({*plan.fields, *fields})), None, None, Bodies.KEEP):
-            doc = doc_of(record, key)
+        for _, _, doc in self._merged(tuple(sorted({*plan.fields, *fields})), None, None, loaded=True):
             tree = self.tree(doc)
             if self._holds(tree):
                 values = [encode_field(each.stored.ordered(child(tree, each.name))) for each in plan.sort]
@@ -194,7 +198,7 @@ class Evaluation(Generic[D]):
         if most == 0:
             return
         done = 0
-        for place, key in self.rows(after=after, count=None if asked.filters else most, bodies=Bodies.KEEP):
+        for place, key in self.rows(after=after, count=None if asked.filters else most, loaded=True):
             document = asked.source.document(self.space, key)
             if asked.filters and not all(fn(document) for fn in asked.filters):
                 continue
@@ -203,8 +207,8 @@ class Evaluation(Generic[D]):
             if done == most:
                 return
 
-    def taken(self, fields: Sequence[str], most: int | None = None, bodies: Bodies | None = None) -> Iterator[DocKey]:
-        """The documents that the limit, or `most`, leaves, with these fields read of each."""
+    def taken(self, fields: Sequence[str], most: int | None = None, *, passing: bool = False) -> Iterator[DocKey]:
+        """The documents that the limit, or `most`, leaves, with these fields read of each; with `passing`, at once."""
         asked, most = self.asked, _least(self.asked.limit, most)
         if asked.filters:
             for _, document in self.documents(count=most):
@@ -213,7 +217,7 @@ class Evaluation(Generic[D]):
             return
         if most == 0:
             return
-        for done, (_, key) in enumerate(self.rows(fields, count=most, bodies=bodies), 1):
+        for done, (_, key) in enumerate(self.rows(fields, count=most, passing=passing), 1):
             yield key
             if done == most:
                 return
@@ -295,6 +299,11 @@ def found_links(query: object, asked: Asked[Any]) -> QueryLinks | None:
     (lo, hi, _), index = plan.spans[0], plan.named.name
     found = all_keys(evaluation.space, Span(index, lo, hi), reverse=asked.descending, limit=asked.limit)
     return QueryLinks(query, evaluation, found)
+
+
+def _placed(found: Iterable[tuple[bytes, DocKey]], offset: int) -> Iterator[tuple[bytes, bytes, DocKey]]:
+    """The rows of a span, with their places in the order of the query."""
+    return ((key[offset:], key, doc) for key, doc in found)
 
 
 def _largest(most: int, holds: Callable[[int], bool]) -> int:

@@ -190,6 +190,8 @@ class Readable(HandleCopies):
                 loaded = tree
             elif isinstance(last, tuple) and last[0] is tree:
                 loaded = last[1]
+            elif type(tree) in self._schema.plain:
+                loaded = tree
             else:
                 loaded = self._load(space, Traverse(source, space, flags), doc, tree)
         if self._is_memoized and not flags and isinstance(source, Transaction):

@@ -161,6 +161,25 @@ class ReplicaView:
                     documents[doc] = Document(found.value, found.seq, found.value, NO_LAYERS)
         return missing
 
+    def visible_many(self, docs: Iterable[DocKey]) -> dict[DocKey, Maybe]:
+        """The visible documents. Those that are not in memory are read together, and are not in memory afterwards.
+
+        Without those that the store cannot read together: `read` has each.
+        """
+        with self.lock:
+            found: dict[DocKey, Maybe] = {}
+            missing: list[DocKey] = []
+            for doc in docs:
+                record = self._documents.get(doc)
+                if record is None:
+                    missing.append(doc)
+                else:
+                    found[doc] = record.visible
+            if missing:
+                for doc, stored in self._upstream.load_many(missing, self.seq).items():
+                    found[doc] = stored.value
+        return found
+
     # -- collections ---------------------------------------------------------------------------------------
 
     def attach_collections(self, records: Mapping[str, CollectionRecord]) -> None:

@@ -7,7 +7,7 @@ read, and with the transaction's own writes. A read that ended early is a read u
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 from headwater.cells.draft_keys import DraftKeys, key_in
@@ -23,12 +23,13 @@ from headwater.store.collection_record import (
     IndexField,
     NamedIndex,
     doc_of,
+    docs_of,
 )
 from headwater.store.commit import Conflict, SpanRead
 from headwater.store.store_limits import BODIES_AT_ONCE
 from headwater.values.ids import DocKey, LocalSeq
 from headwater.values.sortkey import INEXACT, Ordered, fields_of
-from headwater.values.tree import Maybe, Path, child
+from headwater.values.tree import ABSENT, Maybe, Path, child
 
 SLICE: Final = 256
 """Keys that are read together."""
@@ -112,7 +113,7 @@ class _Values:
         return self._is_by_key or (self._field is None and self._by is None)
 
     def of(self, key: bytes) -> tuple[Ordered, Ordered]:
-        """The values of one document."""
+        """The values of one document, from its key if that has them."""
         if self._field is None and self._by is None:
             return None, None
         if self._is_by_key:
@@ -125,6 +126,21 @@ class _Values:
                 return value, group
         tree = self._reads.document(doc_of(self._record, key), self._fields, self._drafts)
         return _ordered(self._field, tree), _ordered(self._by, tree)
+
+    def of_many(self, keys: Sequence[bytes]) -> Iterator[tuple[bytes, Ordered, Ordered]]:
+        """Keys with the values of their documents, which are read together if the keys do not have them."""
+        if self.are_in_keys or len(keys) == 1:
+            for key in keys:
+                yield key, *self.of(key)
+            return
+        docs, field, by = docs_of(self._record, keys), self._field, self._by
+        trees = self._reads.visible_many(docs)
+        for key, doc in zip(keys, docs, strict=True):
+            tree = ABSENT if doc in self._drafts else trees.get(doc, ABSENT)
+            if tree is ABSENT:
+                # Written here, or newer than what the store reads together.
+                tree = self._reads.document(doc, self._fields, self._drafts)
+            yield key, _ordered(field, tree), _ordered(by, tree)
 
 
 def _place_in(named: NamedIndex, field: IndexField | None, first: int) -> int | None:
@@ -254,10 +270,9 @@ class SpanReads:
             replica.release(doc)
         return tree
 
-    def load_ahead(self, basis: SpanBasis, keys: Sequence[bytes]) -> list[DocKey]:
-        """Load the documents of keys together. Returns those that were not in memory."""
-        record = self.members.index(basis.named.name)[0]
-        return self._replica.load_ahead([doc_of(record, key) for key in keys])
+    def visible_many(self, docs: Sequence[DocKey]) -> dict[DocKey, Maybe]:
+        """Documents without the transaction's own writes, read together. They do not fill the memory."""
+        return self._replica.visible_many(docs)
 
     # -- answers -------------------------------------------------------------------------------------------
 
@@ -276,11 +291,8 @@ class SpanReads:
                 keys = []
             for start in range(0, 1 if is_one else len(keys), BODIES_AT_ONCE):
                 page = keys[: 1 if is_one else None][start : start + BODIES_AT_ONCE]
-                loaded = [] if is_one or values.are_in_keys else self.load_ahead(basis, page)
-                for key in page:
-                    found.put(key, *values.of(key))
-                for doc in loaded:
-                    self._replica.release(doc)
+                for key, value, group in values.of_many(page):
+                    found.put(key, value, group)
             if rest is None or (is_one and keys):
                 return found
             lo, hi = rest

@@ -210,12 +210,20 @@ class GroupTally(Tally):
     def __init__(self, question: SpanQuestion) -> None:
         self._each = SpanQuestion(question.kind, question.field)
         self._groups: dict[bytes, tuple[Ordered, Tally]] = {}
+        # The text of the last group, and its tally: most often the next document is of the same one.
+        self._last: tuple[str, Tally] | None = None
 
     def put(self, key: bytes, value: Ordered, group: Ordered) -> None:
+        last = self._last
+        if last is not None and last[0] == group:
+            last[1].put(key, value, group)
+            return
         code = encode_field(group)
         found = self._groups.get(code)
         if found is None:
             found = self._groups[code] = group, tally_of(self._each)
+        if isinstance(group, str):
+            self._last = group, found[1]
         found[1].put(key, value, group)
 
     def take(self, key: bytes, value: Ordered, group: Ordered) -> None:
@@ -224,6 +232,7 @@ class GroupTally(Tally):
         tally.take(key, value, group)
         if tally.is_empty:
             del self._groups[code]
+            self._last = None
 
     def answer(self) -> Answer:
         return tuple([(group, _single(tally)) for _, (group, tally) in sorted(self._groups.items(), key=_code)])

@@ -7,7 +7,6 @@ the span as of the beginning of the read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from enum import Enum, auto
 from typing import Final
 
 from headwater.cells.context import PEEKING, find
@@ -22,21 +21,13 @@ from headwater.cells.span_tallies import Answer, ExistsTally, Tally, answer_dige
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import ended_error
 from headwater.errors import QueryError
-from headwater.store.collection_record import RECORD_KIND, doc_of, kind_of_index
+from headwater.store.collection_record import RECORD_KIND, doc_of, docs_of
 from headwater.store.store_limits import BODIES_AT_ONCE
 from headwater.values.address import doc_key, user_scope
 from headwater.values.ids import DocKey
 from headwater.values.tree import Maybe
 
 _NOTHING: Final[Mapping[DocKey, Draft]] = {}
-
-
-class Bodies(Enum):
-    """Whether documents that are read together with their keys stay loaded."""
-
-    KEEP = auto()
-    RELEASE = auto()
-    """A pass in plain code over many documents does not fill the memory with them."""
 
 
 class _Reader:
@@ -114,50 +105,89 @@ def keys(
     limit: int | None = None,
     fields: tuple[str, ...] = (),
     tracked: bool = True,
-    bodies: Bodies | None = None,
 ) -> Iterator[bytes]:
-    """The keys of a span in order, read in slices while they are taken; with `bodies`, each with its documents.
+    """The keys of a span in order, read in slices while they are taken.
 
     The read is invalid when a key moves into, out of or within the part of the span that was taken; with `fields`, also
     when one of these top-level fields changes in a document there. With `tracked=False` it is only checked for
     conflicts, as `peek` is; so it is in `hw.untracked()`.
     """
+    for key, _ in rows(space, span, reverse=reverse, limit=limit, fields=fields, tracked=tracked):
+        yield key
+
+
+def rows(
+    space: SpacePort,
+    span: Span,
+    *,
+    reverse: bool = False,
+    limit: int | None = None,
+    fields: tuple[str, ...] = (),
+    tracked: bool = True,
+    loaded: bool = False,
+    passing: dict[DocKey, Maybe] | None = None,
+) -> Iterator[tuple[bytes, DocKey]]:
+    """As `keys`, each with its document. With `loaded`, the documents are loaded together, slice by slice.
+
+    With `passing`, plain code finds those of the current slice there, and they do not fill the memory.
+    """
     if limit is not None and limit <= 0:
         return
     reader = _Reader(space, span.index, tracked=tracked)
-    yield from _keys(reader, span, reverse=reverse, limit=limit, fields=fields, bodies=bodies)
+    yield from _rows(reader, span, reverse, limit, fields, loaded, passing if reader.tx is None else None)
 
 
-def _keys(
-    reader: _Reader, span: Span, *, reverse: bool, limit: int | None, fields: tuple[str, ...], bodies: Bodies | None
-) -> Iterator[bytes]:
+def _rows(  # noqa: PLR0917  # the parts of a read
+    reader: _Reader,
+    span: Span,
+    reverse: bool,  # noqa: FBT001
+    limit: int | None,
+    fields: tuple[str, ...],
+    loaded: bool,  # noqa: FBT001
+    passing: dict[DocKey, Maybe] | None,
+) -> Iterator[tuple[bytes, DocKey]]:
     reads, tx, left = reader.reads, reader.tx, limit
     # A loop that ends early has read few.
     most = SLICE
     basis = reads.basis(span.index, span.lo, span.hi)
     entry = reads.entry(basis, fields, reverse=reverse, tracked=reader.is_tracked)
+    record = reader.members.index(span.index)[0]
     lo, hi = span.lo, span.hi
     while True:
         if tx is not None:
-            _reads_of(tx, reader.members, kind_of_index(span.index))
+            _reads_of(tx, reader.members, record.kind)
         size = most if left is None else min(most, left + SPARE)
         found, rest = reads.slice(basis, lo, hi, size, reader.drafts, reverse=reverse)
-        loaded = [] if bodies is None else reads.load_ahead(basis, found if left is None else found[:left])
-        for key in found:
+        docs = docs_of(record, found if left is None else found[:left])
+        _read_together(reader.replica, docs, loaded, passing)
+        for key, doc in zip(found, docs, strict=False):
             entry.saw(key)
-            yield key
-            if left is not None:
-                left -= 1
-                if not left:
-                    return
-        if bodies is Bodies.RELEASE and tx is None:
-            for doc in loaded:
-                reader.replica.release(doc)
+            yield key, doc
+        if passing:
+            for doc in docs:
+                passing.pop(doc, None)
+        if left is not None:
+            left -= len(docs)
+            if not left:
+                return
         if rest is None:
             entry.end = None
             return
-        most = SLICE if bodies is None else BODIES_AT_ONCE
+        most = BODIES_AT_ONCE if loaded else SLICE
         lo, hi = rest
+
+
+def _read_together(
+    replica: Replica,
+    docs: list[DocKey],
+    loaded: bool,  # noqa: FBT001
+    passing: dict[DocKey, Maybe] | None,
+) -> None:
+    """Read the documents of a slice together, if they are needed."""
+    if passing is not None:
+        passing.update(replica.visible_many(docs))
+    elif loaded:
+        replica.load_ahead(docs)
 
 
 def all_keys(space: SpacePort, span: Span, *, reverse: bool, limit: int | None) -> list[bytes]:

@@ -17,7 +17,7 @@ from headwater.store.resumption import (
     listing,
     overlapping_writes,
 )
-from headwater.store.span_resumption import SpanRow, shifted_since
+from headwater.store.span_resumption import SpanRow, SpanShifts
 from headwater.values.address import Depth
 from headwater.values.ids import BranchId, DocKey, Seq
 from headwater.values.tree import Path
@@ -62,6 +62,7 @@ class LocalRunCache:
 
     def __init__(self, storage: EnginePort) -> None:
         self._storage = storage
+        self._shifts = SpanShifts()
 
     def listing(self, branch: BranchId, prefix: str, besides: Iterable[DocKey]) -> Listing:
         return self._storage.call(lambda engine: listing(engine, branch, prefix, besides))
@@ -77,7 +78,7 @@ class LocalRunCache:
         return self._storage.call(lambda engine: changed_since(engine, branch, rows))
 
     def shifted(self, branch: BranchId, rows: Sequence[SpanRow]) -> Sequence[Sequence[DocKey]]:
-        return self._storage.call(lambda engine: shifted_since(engine, branch, rows))
+        return self._storage.call(lambda engine: self._shifts.shifted_since(engine, branch, rows))
 
     def note(self, notes: Sequence[NewObservation]) -> None:
         self._storage.call(lambda engine: engine.observe(notes))

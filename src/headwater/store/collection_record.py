@@ -6,7 +6,7 @@ kind by its id, `KIND:` and a name without a colon or a plus: those belong to re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
 from typing import Final, Literal, TypeAlias, cast
@@ -20,7 +20,17 @@ from headwater.values.codec import encode
 from headwater.values.ids import BranchId, DocId, DocKey, LocalSeq, Seq, SessionId
 from headwater.values.link import parse_link
 from headwater.values.shape_checks import Misfit, TypeCheck, TypeChecks, misfit_of_fields
-from headwater.values.sortkey import Ordered, as_float, doc_id_of, elapsed, encode_key, encode_whole, fields_of, instant
+from headwater.values.sortkey import (
+    Ordered,
+    as_float,
+    doc_id_of,
+    doc_ids_of,
+    elapsed,
+    encode_key,
+    encode_whole,
+    fields_of,
+    instant,
+)
 from headwater.values.tree import ABSENT, Maybe, Value, array_of, child, get, is_array, is_map, map_of, same
 
 IndexName: TypeAlias = str
@@ -285,6 +295,13 @@ def doc_of(record: CollectionRecord, key: bytes) -> DocKey:
     """The document of a key of one of the indexes."""
     scope = SPACE_SCOPE if record.scope == "space" else user_scope(cast("str", fields_of(key)[0]))
     return doc_key(doc_id_of(key, record.kind), scope)
+
+
+def docs_of(record: CollectionRecord, keys: Sequence[bytes]) -> list[DocKey]:
+    """The documents of many keys of one of the indexes: they exist, so their names are not checked."""
+    if record.scope == "space":
+        return cast("list[DocKey]", doc_ids_of(keys, record.kind, f"{SPACE_SCOPE.text}/"))
+    return [doc_of(record, key) for key in keys]
 
 
 def kind_of_index(index: IndexName) -> str:

@@ -269,6 +269,11 @@ class Collections:
                 if shift is not None:
                     yield shift
 
+    @property
+    def undone(self) -> int:
+        """How often commits that were not written have been forgotten: what was known of later ones may be wrong."""
+        return self._feed.undone
+
     def shifts_after(self, branch: BranchId, seq: Seq) -> list[Shift] | None:
         """What later commits did to the documents of a branch, oldest first; None if it is not known so far back."""
         self._complete()

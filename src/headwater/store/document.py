@@ -98,8 +98,9 @@ class Documents:
         """Documents as of a sequence number, as `at` has each: by two lookups for all that were not patched since."""
         found: dict[DocKey, StoredDocument] = {}
         folded: list[DocKey] = []
+        patched = self.tail.by_document().get(branch)
         for doc in docs:
-            if self.tail.revisions(branch, doc):
+            if patched is not None and doc in patched:
                 found[doc] = self.at(branch, doc, through)
             else:
                 folded.append(doc)

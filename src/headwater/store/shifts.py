@@ -67,6 +67,8 @@ class Feed:
         # Those of commits after `_floor`; up to `_folded` they are in the table, too.
         self._recent: list[Shift] = []
         self._floor = self._folded = start
+        # How often commits were forgotten.
+        self.undone = 0
 
     def add(self, shifts: Sequence[Shift]) -> None:
         """The shifts of a commit."""
@@ -74,6 +76,7 @@ class Feed:
 
     def undo(self, head: Seq) -> None:
         """Forget commits after the head: they were not written."""
+        self.undone += 1
         del self._recent[bisect_right(self._recent, head, key=_seq_of) :]
 
     def after(self, seq: Seq) -> list[Shift] | None:

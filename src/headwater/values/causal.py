@@ -20,12 +20,8 @@ from headwater.values.intake import SCALARS
 from headwater.values.link import LinkRecord, parse_link
 from headwater.values.tree import LINK_TAG, LINK_VERSION, freeze
 
-_DIGEST_BYTES: Final = 20
-"""160 bits: 32 letters without padding; a collision is practically impossible."""
-
 _ALPHABET: Final = "abcdefghijklmnopqrstuvwxyz234567"
 _PAIRS: Final = [first + second for first in _ALPHABET for second in _ALPHABET]
-_SHIFTS: Final = tuple(range(8 * _DIGEST_BYTES - 10, -1, -10))
 
 _SMALL: Final = 2**63
 _SHORT: Final = 1000
@@ -71,9 +67,20 @@ def _short_body(kind: str, cause: tuple[object, ...]) -> bytes | None:
 
 
 def letters_of(digest: bytes) -> str:
-    """The first 160 bits in base 32, in small letters: ten bits, two letters at a time."""
-    bits = int.from_bytes(digest[:_DIGEST_BYTES], "big")
-    return "".join([_PAIRS[bits >> shift & 1023] for shift in _SHIFTS])
+    """The first 160 bits in base 32, in small letters: ten bits, two letters at a time.
+
+    That is 32 letters without padding; a collision is practically impossible.
+    """
+    # Without a loop: a query computes this for each key that it reads.
+    pairs = _PAIRS
+    first, second = int.from_bytes(digest[:5], "big"), int.from_bytes(digest[5:10], "big")
+    third, fourth = int.from_bytes(digest[10:15], "big"), int.from_bytes(digest[15:20], "big")
+    return (
+        f"{pairs[first >> 30]}{pairs[first >> 20 & 1023]}{pairs[first >> 10 & 1023]}{pairs[first & 1023]}"
+        f"{pairs[second >> 30]}{pairs[second >> 20 & 1023]}{pairs[second >> 10 & 1023]}{pairs[second & 1023]}"
+        f"{pairs[third >> 30]}{pairs[third >> 20 & 1023]}{pairs[third >> 10 & 1023]}{pairs[third & 1023]}"
+        f"{pairs[fourth >> 30]}{pairs[fourth >> 20 & 1023]}{pairs[fourth >> 10 & 1023]}{pairs[fourth & 1023]}"
+    )
 
 
 def _reduce(cause: object) -> object:

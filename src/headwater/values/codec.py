@@ -28,6 +28,7 @@ def flatten(value: object) -> object:
 
 
 _encoder: Final = msgspec.msgpack.Encoder(enc_hook=flatten)
+_decode: Final = msgspec.msgpack.Decoder().decode
 
 
 def encode(value: Value) -> bytes:
@@ -41,7 +42,7 @@ def decode(data: bytes) -> Value:
     Raises msgspec.DecodeError for invalid msgpack, but accepts msgpack that `encode` would not write. Untrusted data
     goes through `tree.freeze` instead of `adopt`, which sorts and checks.
     """
-    return adopt(msgspec.msgpack.decode(data))
+    return adopt(_decode(data))
 
 
 def digest(value: Value) -> bytes:

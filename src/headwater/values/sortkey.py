@@ -73,6 +73,16 @@ _CONTAINER: Final = b"\x30"
 _SHORT_ID: Final = b"\x40"
 _LONG_ID: Final = b"\x41"
 
+_AT_INT: Final = _INT[0]
+_AT_FLOAT: Final = _FLOAT[0]
+_AT_TEXT: Final = _TEXT[0]
+_AT_BYTES: Final = _BYTES[0]
+_AT_INSTANT: Final = _INSTANT[0]
+_AT_ELAPSED: Final = _ELAPSED[0]
+_AT_CONTAINER: Final = _CONTAINER[0]
+_AT_SHORT_ID: Final = _SHORT_ID[0]
+_AT_LONG_ID: Final = _LONG_ID[0]
+
 _CONSTANTS: Final[dict[int, Maybe]] = {1: ABSENT, 2: None, 3: False, 4: True}
 _END: Final = b"\0"
 _ESCAPED: Final = b"\0\xff"
@@ -179,36 +189,50 @@ def doc_id_of(key: bytes, kind: str) -> DocId:
     return DocId(f"{kind}:{key[start + 1 : -1].replace(_ESCAPED, _END).decode()}")
 
 
+def doc_ids_of(keys: Iterable[bytes], kind: str, before: str = "") -> list[str]:
+    """The ids at the ends of many keys, as `doc_id_of` has each, with a text before each."""
+    start = f"{before}{kind}:"
+    return [
+        f"{start}{letters_of(key[-_ID_BYTES - 1 : -1])}"
+        if key[-1:] == _SHORT_ID_END
+        else f"{before}{doc_id_of(key, kind)}"
+        for key in keys
+    ]
+
+
 def _decoded(key: bytes) -> tuple[tuple[Ordered | InexactType, ...], int]:
     """The fields, and where the id begins."""
     found: list[Ordered | InexactType] = []
-    place = 0
-    while place < len(key):
-        tag = key[place : place + 1]
-        if tag in (_SHORT_ID, _LONG_ID):
-            break
-        if key[place] in _CONSTANTS:
-            found.append(_CONSTANTS[key[place]])
-            place += 1
-        elif tag in (_INT, _INSTANT):
-            number = int.from_bytes(key[place + 1 : place + 10], "big") - _OFFSET
-            found.append(number if tag == _INT else Instant(number))
+    place, size = 0, len(key)
+    while place < size:
+        # By frequency: a query decodes many keys.
+        tag = key[place]
+        if tag in (_AT_TEXT, _AT_BYTES):
+            content, place = _content(key, place + 1)
+            found.append(INEXACT if content is None else content.decode() if tag == _AT_TEXT else content)
+        elif tag == _AT_INT:
+            found.append(int.from_bytes(key[place + 1 : place + 10], "big") - _OFFSET)
             place += 10
-        elif tag == _ELAPSED:
+        elif tag in (_AT_SHORT_ID, _AT_LONG_ID):
+            break
+        elif tag == _AT_INSTANT:
+            found.append(Instant(int.from_bytes(key[place + 1 : place + 10], "big") - _OFFSET))
+            place += 10
+        elif tag in _CONSTANTS:
+            found.append(_CONSTANTS[tag])
+            place += 1
+        elif tag == _AT_ELAPSED:
             found.append(Elapsed(int.from_bytes(key[place + 1 : place + 12], "big") - _WIDE_OFFSET))
             place += 12
-        elif tag == _FLOAT:
+        elif tag == _AT_FLOAT:
             bits = int.from_bytes(key[place + 1 : place + 9], "big")
             found.append(struct.unpack(">d", (bits ^ (_SIGN if bits & _SIGN else _ALL)).to_bytes(8, "big"))[0])
             place += 9
-        elif tag == _CONTAINER:
+        elif tag == _AT_CONTAINER:
             found.append(INEXACT)
             place += 1 + _DIGEST_BYTES
-        elif tag in (_TEXT, _BYTES):
-            content, place = _content(key, place + 1)
-            found.append(INEXACT if content is None else content.decode() if tag == _TEXT else content)
         else:
-            raise ValueError(f"{key!r} is not a key: {tag!r} at {place} is the tag of no value")
+            raise ValueError(f"{key!r} is not a key: {bytes([tag])!r} at {place} is the tag of no value")
     return tuple(found), place
 
 

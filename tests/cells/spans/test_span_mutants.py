@@ -54,8 +54,15 @@ INTERLEAVED: Final = (
     ),
     _m("span_not_rewound", "cells.span_entries:SpanBasis.advance", "before != after", "False", "one version"),
 )
-AHEAD: Final = _m(
-    "pending_forgotten", "cells.replica_view:ReplicaView.load_ahead", "doc not in documents", "True", "own"
+TOGETHER: Final = (
+    _m("pending_forgotten", "cells.replica_view:ReplicaView.load_ahead", "doc not in documents", "True", "own"),
+    _m(
+        "pending_passed_over",
+        "cells.replica_view:ReplicaView.visible_many",
+        "record.visible",
+        "record.confirmed",
+        "own",
+    ),
 )
 
 
@@ -67,15 +74,17 @@ def are_serializable() -> bool:
 
 
 def pending_writes_survive() -> bool:
-    """Documents that are loaded together keep the writes that wait for their verdict."""
+    """Documents that are loaded or read together have the writes that wait for their verdict."""
     desk = SpanDesk()
     replica = desk.replica("here")
     for number in range(3):
         put(replica, number)
     desk.settle()
     put(replica, 1, cents=7)
-    replica.load_ahead([order(number) for number in range(3)])
-    return bool(replica.read(order(1)) == value(cents=7))
+    orders = [order(number) for number in range(3)]
+    read = replica.visible_many(orders)
+    replica.load_ahead(orders)
+    return bool(replica.read(order(1)) == value(cents=7) and read[order(1)] == value(cents=7))
 
 
 def is_checked(change: Callable[[Replica], None], *, is_hit: bool) -> bool:
@@ -121,8 +130,9 @@ def test_mistake_in_the_check_of_an_open_transaction_is_found(mutant: Mutant) ->
 
 
 @pytest.mark.pure("mistakes are planted in sources")
-def test_loading_ahead_over_pending_writes_is_found() -> None:
-    with applied(AHEAD):
+@pytest.mark.parametrize("mutant", TOGETHER, ids=lambda mutant: mutant.name)
+def test_loading_or_reading_over_pending_writes_is_found(mutant: Mutant) -> None:
+    with applied(mutant):
         assert not pending_writes_survive()
 
 

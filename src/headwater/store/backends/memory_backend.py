@@ -326,7 +326,7 @@ class MemoryBackend:
         for branch, doc in gone:
             if self._heads.get(branch, {}).pop(doc, None) is not None:
                 self._keys[branch].remove(doc)
-            self._revisions.pop((branch, doc), None)
+            self._revisions.get(branch, {}).pop(doc, None)
             self._snapshots.pop((branch, doc), None)
             self._observations.get(branch, {}).pop(doc, None)
         if gone:

@@ -33,7 +33,7 @@ from headwater.store.backend import (
     SnapshotRow,
 )
 from headwater.store.backends import sqlite_caches, sqlite_entries, sqlite_file
-from headwater.store.backends.checksums import is_log_row, is_snapshot, log_sum, log_values, sum_of
+from headwater.store.backends.checksums import columns_sum, is_log_row, is_snapshot, log_sum, log_values
 from headwater.store.backends.sqlite_caches import (
     BRANCH,
     DOC,
@@ -339,9 +339,9 @@ class SqliteBackend:
         return [doc for doc in docs if doc not in known]
 
     def _head(self, branch: BranchId, doc: str, *row: apsw.SQLiteValue) -> HeadRow:
-        if sum_of(branch, doc, *row[:-1]) != row[-1]:
+        seq, live, size, since, checksum = row
+        if columns_sum(branch, doc, seq, live, size, since) != checksum:
             raise self._corrupt(f"the head of {doc} does not match its checksum")
-        seq, live, size, since = row[:-1]
         return HeadRow(doc, seq, bool(live), size, since)  # type: ignore[arg-type]  # as the columns are
 
     def heads(self, branch: BranchId, prefix: str, after: DocKey, limit: int) -> list[HeadRow]:
