@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from headwater.declare.collections.allowing import allow
     from headwater.declare.collections.collection import Collection
     from headwater.declare.collections.collection_verb import total
+    from headwater.declare.collections.declared_changes import dropped, renamed, retyped
     from headwater.declare.events.handler import Handler, Stream
     from headwater.declare.events.ticket import Ticket
     from headwater.declare.functions.choices import Choice, if_else, unless, when
@@ -183,6 +184,7 @@ _HOMES = {
     "clock": "headwater.declare.resources.clock",
     "col": "headwater.cells.conditions",
     "delete": "headwater.cells.document_operations",
+    "dropped": "headwater.declare.collections.declared_changes",
     "each": "headwater.declare.lists.list_verbs",
     "exists": "headwater.cells.document_operations",
     "flat_each": "headwater.declare.lists.list_verbs",
@@ -191,6 +193,8 @@ _HOMES = {
     "if_else": "headwater.declare.functions.choices",
     "ingress_app": "headwater.server.ingress",
     "pattern": "headwater.declare.patterns.pattern",
+    "renamed": "headwater.declare.collections.declared_changes",
+    "retyped": "headwater.declare.collections.declared_changes",
     "select": "headwater.declare.lists.list_verbs",
     "serve_ingress": "headwater.server.ingress",
     "start": "headwater.runtime.pieces.starting",
@@ -280,6 +284,7 @@ __all__ = [
     "clock",
     "col",
     "delete",
+    "dropped",
     "each",
     "exists",
     "flat_each",
@@ -288,6 +293,8 @@ __all__ = [
     "if_else",
     "ingress_app",
     "pattern",
+    "renamed",
+    "retyped",
     "select",
     "serve_ingress",
     "start",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Mapping
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, Unpack
 
 from headwater.cells.context import Addressed, name_of
 from headwater.cells.document_class import Doc
@@ -61,6 +61,9 @@ if TYPE_CHECKING:
 D = TypeVar("D", bound=Doc)
 P = ParamSpec("P")
 R = TypeVar("R")
+
+Url: TypeAlias = str | PathLike[str] | None
+Wake: TypeAlias = Callable[[], None] | None
 
 
 class App(AppNeeds, CollectionVerb):
@@ -197,7 +200,7 @@ class App(AppNeeds, CollectionVerb):
     def _start_collection(self, made: Collection[Any]) -> None:
         """Also where the app is open already, as in a notebook."""
         for home in list(self._homes):
-            declare_collections(home, [made.record()])
+            declare_collections(home, [made.declaration()])
 
     # -- opening -------------------------------------------------------------------------------------------
 
@@ -294,15 +297,11 @@ class App(AppNeeds, CollectionVerb):
         )
         return self.open_with(url, options)
 
-    def open_with(
-        self, url: str | PathLike[str] | None, options: Options, wake: Callable[[], None] | None = None
-    ) -> Space:
+    def open_with(self, url: Url, options: Options, wake: Wake = None) -> Space:
         """As `open`, with all options in one record."""
         return Space(self.opened(url, options, wake))
 
-    def opened(
-        self, url: str | PathLike[str] | None, options: Options, wake: Callable[[], None] | None = None
-    ) -> PlainOpening:
+    def opened(self, url: Url, options: Options, wake: Wake = None) -> PlainOpening:
         """As `open_with`, for callers inside the package."""
         opened = self.made_opening(url, options, wake)
         try:
@@ -314,11 +313,10 @@ class App(AppNeeds, CollectionVerb):
             raise
         return opened
 
-    def made_opening(
-        self, url: str | PathLike[str] | None, options: Options, wake: Callable[[], None] | None = None
-    ) -> PlainOpening:
-        """Make an opening for plain code, without functions."""
-        self._check_plain()
+    def made_opening(self, url: Url, options: Options, wake: Wake = None, *, alone: bool = False) -> PlainOpening:
+        """Make an opening for plain code, without functions; `alone`: none will be registered, so none needs a loop."""
+        if not alone:
+            self._check_plain()
         place = place_of(url, options)
         close_former(self.name, place)
         lease, parts = self._share(url, options), host_parts(OpeningInspection)
@@ -555,7 +553,7 @@ class App(AppNeeds, CollectionVerb):
 
     def declare_in(self, opening: Opening) -> None:
         """Declare the collections, and build indexes that are new."""
-        found = [each.record() for each in self._declared.values() if isinstance(each, Collection)]
+        found = [each.declaration() for each in self._declared.values() if isinstance(each, Collection)]
         declare_collections(opening, found)
 
     def restore_in(self, opening: Opening) -> None:

@@ -54,6 +54,7 @@ BUDGETS = {
     "guide/totals.md": 400,
     "guide/expiry.md": 500,
     "guide/rules.md": 700,
+    "guide/migrations.md": 1000,
     "guide/types.md": 400,
     "guide/transactions.md": 700,
     "guide/computed.md": 900,

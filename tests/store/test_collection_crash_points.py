@@ -10,11 +10,12 @@ import pytest
 
 from headwater.errors import StoreFullError
 from headwater.store.backends.sqlite import SqliteBackend
-from headwater.store.collection_record import CollectionRecord, Index, IndexField
+from headwater.store.collection_record import CollectionRecord, Index
 from headwater.store.commit import CommitEntry, Committed, SetDoc
 from headwater.store.compaction import compact
 from headwater.store.declaring import declare
 from headwater.store.engine import Engine
+from headwater.store.index_field import IndexField
 from headwater.store.verification import verify
 from headwater.testing import Disk, DiskVFS, SimClock
 from headwater.values.ids import MAIN, Seq

@@ -12,7 +12,6 @@ from headwater.errors import CorruptError
 from headwater.store.collection_record import (
     CollectionRecord,
     Index,
-    IndexField,
     changed_fields,
     doc_of,
     keys_of,
@@ -22,6 +21,7 @@ from headwater.store.collection_record import (
     record_doc,
     record_of,
 )
+from headwater.store.index_field import IndexField
 from headwater.values.address import doc_key, user_scope
 from headwater.values.causal import derive_id
 from headwater.values.ids import DocKey

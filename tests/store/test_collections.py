@@ -22,7 +22,7 @@ from headwater.errors import (
 )
 from headwater.store import branching
 from headwater.store.backend import EntryFold, Fold
-from headwater.store.collection_record import CollectionRecord, Index, IndexField, doc_of, keys_of
+from headwater.store.collection_record import CollectionRecord, Index, doc_of, keys_of
 from headwater.store.commit import (
     Absent,
     Commit,
@@ -36,6 +36,7 @@ from headwater.store.commit import (
 from headwater.store.compaction import compact
 from headwater.store.declaring import declare
 from headwater.store.engine import Engine
+from headwater.store.index_field import IndexField
 from headwater.store.verification import verify
 from headwater.values.address import doc_key
 from headwater.values.ids import MAIN, BranchId, LocalSeq, Seq, SessionId

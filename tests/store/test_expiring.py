@@ -10,12 +10,13 @@ import pytest
 
 from headwater.errors import CorruptError
 from headwater.store.branching import fork
-from headwater.store.collection_record import EXPIRES, CollectionRecord, ExpiryRule, Index, IndexField, record_of
+from headwater.store.collection_record import EXPIRES, CollectionRecord, ExpiryRule, Index, record_of
 from headwater.store.commit import Absent, Commit, Committed, Conflict, NewObservation, Refused
 from headwater.store.compaction import compact
 from headwater.store.declaring import declare
 from headwater.store.engine import Engine
 from headwater.store.expiring import EXPIRED_MAX, EXPIRY_SESSION, ExpiryRound, expire, has_expiry
+from headwater.store.index_field import IndexField
 from headwater.store.observations import encode_observation
 from headwater.store.resumption import changed_since
 from headwater.store.verification import verify

@@ -10,7 +10,7 @@ import pytest
 from headwater.errors import CorruptError, RuleError
 from headwater.store import branching
 from headwater.store.backends.memory_backend import MemoryBackend
-from headwater.store.collection_record import CollectionRecord, Index, IndexField, record_of
+from headwater.store.collection_record import CollectionRecord, Index, record_of
 from headwater.store.collection_rules import Access, Rule, Rules, rules_of, rules_tree
 from headwater.store.commit import (
     Commit,
@@ -25,6 +25,7 @@ from headwater.store.commit import (
 )
 from headwater.store.declaring import declare
 from headwater.store.engine import Engine
+from headwater.store.index_field import IndexField
 from headwater.testing.sim_clock import SimClock
 from headwater.values.address import doc_key
 from headwater.values.ids import MAIN, BranchId, LocalSeq, SessionId

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from headwater.errors import CorruptError
 from headwater.store.backends.sqlite import SqliteBackend
 from headwater.store.branching import fork
-from headwater.store.collection_record import CollectionRecord, Index, IndexField
+from headwater.store.collection_record import CollectionRecord, Index
 from headwater.store.commit import SetDoc
 from headwater.store.declaring import declare
+from headwater.store.index_field import IndexField
 from headwater.values.address import doc_key
 from headwater.values.ids import MAIN, BranchId, Seq
 from headwater.values.tree import freeze

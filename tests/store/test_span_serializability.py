@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from headwater.errors import AddressError
 from headwater.store.applying import apply_operation
 from headwater.store.backends.memory_backend import MemoryBackend
-from headwater.store.collection_record import CollectionRecord, Index, IndexField, id_of
+from headwater.store.collection_record import CollectionRecord, Index, id_of
 from headwater.store.commit import Commit, Committed, DeleteDoc, Operation, PatchDoc, SetDoc, SpanRead, Submission
 from headwater.store.declaring import declare
 from headwater.store.engine import Engine
+from headwater.store.index_field import IndexField
 from headwater.testing import SimClock
 from headwater.values.address import doc_key
 from headwater.values.ids import DocKey, LocalSeq, Seq, SessionId

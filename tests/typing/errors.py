@@ -547,3 +547,18 @@ def queries() -> None:
     orders.insert_many([1, 2])  # refused
     number: int = orders.where(Order.state == "open").first()  # refused
     print(number)
+
+
+class Parcel(hw.Doc):
+    number: int
+
+
+def changes() -> None:
+    hw.renamed(Parcel.amount, was="cents")  # refused
+    hw.renamed(Parcel.number, was=5)  # refused
+    hw.renamed(Parcel.number)  # refused
+    hw.retyped(Parcel.number, was=str)  # refused
+    hw.retyped(Parcel.number, was=str, how=5)  # refused
+    hw.dropped(5)  # refused
+    app.collection(Parcel, changes=["number"])  # refused
+    app.collection(Parcel, changes=[hw.total(Parcel.number)])  # refused

@@ -114,6 +114,24 @@ def types(now: datetime) -> None:
     print(logins.insert_many([{"token": "abc", "until": now}]))
 
 
+class Parcel(hw.Doc):
+    cents: int = 0
+    number: int
+
+
+former = hw.App("former")
+parcels = former.collection(
+    Parcel,
+    indexes=[Parcel.cents],
+    changes=[
+        hw.renamed(Parcel.cents, was="amount"),
+        hw.retyped(Parcel.number, was=str, how=int),
+        hw.dropped("color"),
+    ],
+)
+assert_type(parcels, hw.Collection[Parcel])
+
+
 with tempfile.TemporaryDirectory() as folder, app.open("memory:"):
     rows = Path(folder) / "rows.csv"
     rows.write_text("n,c\n1,250\n2,100\n", encoding="utf-8")

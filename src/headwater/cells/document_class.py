@@ -30,6 +30,7 @@ from headwater.cells.context import UNTRACKED, Owner, find, sole_open
 from headwater.cells.display import brief, cell_html, once, record_html, shorten
 from headwater.cells.document_field import DocField, fields_of, is_class_variable
 from headwater.cells.document_kinds import check_class, kind_of_id, register_class, rename_kind
+from headwater.cells.field_changes import NO_CHANGES, ClassChanges
 from headwater.cells.gathered_documents import GATHERED, Gathered
 from headwater.cells.linked_spaces import LinkedSpace
 from headwater.cells.space_port import SpacePort
@@ -172,6 +173,8 @@ class Doc(HandleCopies):
     _hw_within: ClassVar[str] = "session"
     # The scope of new documents.
     _hw_made_in: ClassVar[str] = "space"
+    # What has changed in the fields since some documents were written.
+    _hw_changes: ClassVar[ClassChanges] = NO_CHANGES
     # Has only the fields of its class. False: a document of any class.
     _hw_fixed: ClassVar[bool] = True
 
@@ -201,6 +204,7 @@ class Doc(HandleCopies):
         cls._hw_fields = fields
         # A subclass is a collection of its own.
         cls._hw_made_in = "space"
+        cls._hw_changes = NO_CHANGES
         register_class(cls)
         frame = sys._getframe(1)
         if frame.f_locals is not frame.f_globals and any("'" in repr(hint) for hint in annotations.values()):
@@ -247,9 +251,12 @@ class Doc(HandleCopies):
         gathered.put(self, value)
 
     @classmethod
-    def _hw_collect(cls, word: str, scope: str, where: str) -> None:
-        """It is the class of a collection: the word of its ids, and the scope of new documents."""
+    def _hw_collect(cls, word: str, scope: str, changes: ClassChanges, where: str) -> None:
+        """It is the class of a collection: the word of its ids, the scope of new documents, and changed fields."""
         known = cls.__dict__.get("_hw_collected")
+        if known is not None and known == (word, scope) and not changes.says(cls._hw_changes):
+            message = f"{where}: another app declares the collection of this class with other changes=; use the same"
+            raise DeclarationError(message, kind=cls.__qualname__)
         if known is not None and known != (word, scope):
             message = (
                 f"{where}: another app declares its collection as {known[0]!r} in scope {known[1]!r}; use the same"
@@ -257,6 +264,7 @@ class Doc(HandleCopies):
             raise DeclarationError(message, kind=cls.__qualname__)
         type.__setattr__(cls, "_hw_collected", (word, scope))
         type.__setattr__(cls, "_hw_made_in", scope)
+        type.__setattr__(cls, "_hw_changes", changes)
         if word != kind_of_id(cls):
             rename_kind(cls, word)
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final, Protocol, get_origin, get_type_hints
 from headwater.cells.cell import Cell
 from headwater.cells.conditions import Condition, Operator, compare
 from headwater.cells.context import Owner
+from headwater.cells.field_changes import ClassChanges
 from headwater.cells.list_and_map import ContainerHandle, List
 from headwater.cells.slot import Slot
 from headwater.errors import DeclarationError, HeadwaterError
@@ -27,6 +28,7 @@ class HasFields(Protocol):
     _hw_scope: tuple[str, str]
     _hw_key: DocKey | None
     _hw_slots: dict[str, Any]
+    _hw_changes: ClassVar[ClassChanges]
 
 
 class DocField:
@@ -92,6 +94,7 @@ class DocField:
             # Without its type in brackets, which would be a second call at run time.
             cell: Cell[Any] = Cell(owner, name, (self.name,), schema=schema, default=default, scope=scope, key=key)
             made = cell
+        made._change = type(doc)._hw_changes.by_field.get(self.name)  # of the same package
         doc._hw_slots[self.name] = made
         return made
 

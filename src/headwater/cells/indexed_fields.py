@@ -8,8 +8,9 @@ from typing import Final, TypeAlias, cast
 from headwater.cells.conditions import QueryField, is_field
 from headwater.cells.document_class import Doc, DocHandle, fields_of_class
 from headwater.cells.document_field import DocField
+from headwater.cells.field_changes import FieldChange
 from headwater.errors import DeclarationError, HeadwaterError
-from headwater.store.collection_record import Form, IndexField
+from headwater.store.index_field import Form, IndexField, ordered
 from headwater.values.author_text import safe_repr
 from headwater.values.hints import freeze_with
 from headwater.values.intake import RefusedError
@@ -18,6 +19,7 @@ from headwater.values.schema_choices import ChoiceSchema
 from headwater.values.schema_scalars import TextSchema
 from headwater.values.schema_text_types import elapsed_text, instant_text
 from headwater.values.schema_union import UnionSchema
+from headwater.values.shape import Shaping
 from headwater.values.sortkey import AFTER, Elapsed, Instant, Ordered, encode_field, following
 from headwater.values.tree import AbsentType
 
@@ -42,12 +44,14 @@ ALLOWED: Final = (
 class OrderedField:
     """A field of a collection that has an order: its place in documents, and its type."""
 
-    __slots__ = ("field", "stored")
+    __slots__ = ("_change", "field", "stored")
 
-    def __init__(self, field: DocField) -> None:
+    def __init__(self, field: DocField, change: FieldChange | None = None) -> None:
         self.field = field
+        self._change = change
         schema, default = field.resolve()
-        self.stored: IndexField = IndexField(field.name, form_of(schema, _name(field)), default)
+        was = () if change is None else change.was
+        self.stored: IndexField = IndexField(field.name, form_of(schema, _name(field)), default, was)
 
     @property
     def name(self) -> str:
@@ -85,6 +89,21 @@ class OrderedField:
         return self.schema.load(value, None)
 
     @property
+    def former(self) -> tuple[Interval, ...] | None:
+        """Where an index has the values of the former type; None if they are among those of today."""
+        if self._change is None or self._change.retype is None:
+            return None
+        form = self.stored.form
+        found = [each for each, _ in _places(self._change.retype.schema, form)]
+        for (lo, hi), is_exact in _places(self.schema, form):
+            kept = [part for low, high in found for part in ((low, min(high, lo)), (max(low, hi), high))]
+            kept = sorted({(low, high) for low, high in kept if low < high})
+            if not is_exact and kept != sorted(set(found)):
+                return None
+            found = kept
+        return tuple(found) or None
+
+    @property
     def is_exact(self) -> bool:
         """Whether `loaded` knows the value: of a link, the index does not have the document."""
         return self.stored.form != "link"
@@ -109,6 +128,51 @@ NONE: Final = encode_field(None)
 
 VALUES: Final[Interval] = (NONE + AFTER, AFTER)
 """All values besides None, and besides those of documents without the field."""
+
+
+# --- all values of a type ----------------------------------------------------------------------------------------
+
+
+def _places(schema: Schema, form: Form) -> list[tuple[Interval, bool]]:
+    """Where an index of a form has the values of a type, and whether it has no other values there."""
+    ruled = solid(schema)
+    bare = solid(ruled.bare)
+    if isinstance(bare, UnionSchema):
+        return [each for option in bare.options for each in _places(option, form)]
+    return [(each, is_exact and bare is ruled) for each, is_exact in _bare_places(bare, form)]
+
+
+def _bare_places(option: Schema, form: Form) -> list[tuple[Interval, bool]]:
+    takes = option.takes()
+    if takes == (NoneType,):
+        return [(point(NONE), True)]
+    if isinstance(option, ChoiceSchema) and Shaping().shape(option) != "any":
+        return [(point(encode_field(ordered(form, stored))), True) for _, stored in option.loads]
+    if isinstance(option, TextSchema):
+        own = _TEXTS.get(option.expected)
+        # A date and time without an offset is ordered as text.
+        texts = [(_TEXT_SPAN, False)] if own != "duration" or form != "duration" else []
+        return [*[(span, True) for span in (_TIME_SPANS[form] if own == form else ())], *texts]
+    if isinstance(option, DocHandle):
+        return [(_TEXT_SPAN, False), *([(point(NONE), True)] if option.optional else [])]
+    found = [(type_span(encode_field(ordered(form, value))), True) for kind, value in _SAMPLES if kind in takes]
+    # Any other type: a link is ordered as text, a list by a digest.
+    return found or [((NONE, AFTER), False)]
+
+
+_SAMPLES: Final[tuple[tuple[type, bool | int | float | str | bytes], ...]] = (
+    (bool, False),
+    (int, 0),
+    (float, 0.5),
+    (str, ""),
+    (bytes, b""),
+)
+_TEXT_SPAN: Final = type_span(encode_field(""))
+_TIME_SPANS: Final[dict[str, tuple[Interval, ...]]] = {
+    "plain": (),
+    "instant": (type_span(encode_field(Instant(0))),),
+    "duration": (type_span(encode_field(Elapsed(0))),),
+}
 
 
 # --- from what authors name ----------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ class VisibleShift:
         old = None if before is ABSENT else named.key(prefix, before, name)
         if old is not None and after is not ABSENT:
             for field in named.index.fields:
-                if child(before, field.name) is not child(after, field.name):
+                if field.was or child(before, field.name) is not child(after, field.name):
                     break
             else:
                 return KeyMove(named.name, old, old)

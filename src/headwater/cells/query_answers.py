@@ -48,6 +48,15 @@ class Answers(Generic[D]):
         name = evaluation.plan.named.name
         return [answer(evaluation.space, Span(name, lo, hi), question) for lo, hi, _ in evaluation.plan.spans]
 
+    def _is_served(self, evaluation: Evaluation[D], *fields: OrderedField | None) -> bool:
+        """Whether the spans answer a question about fields. Raises QueryError for one in a former type."""
+        names = [each.name for each in fields if each is not None]
+        if not evaluation.former.intersection(names):
+            return evaluation.is_served
+        if not self._asked.is_scan:
+            evaluation.check_current(names)
+        return False
+
     # -- numbers -------------------------------------------------------------------------------------------
 
     def count(self) -> int:
@@ -74,7 +83,7 @@ class Answers(Generic[D]):
         """The exact sum of a field."""
         ordered = self._numeric(field)
         evaluation = self._over(ordered, "sum")
-        if evaluation.is_served and (ordered.stored.form != "float" or len(evaluation.plan.spans) == 1):
+        if self._is_served(evaluation, ordered) and (ordered.stored.form != "float" or len(evaluation.plan.spans) == 1):
             found = cast("list[int | float]", self._of_spans(evaluation, SpanQuestion("sum", ordered.stored)))
             return _as(ordered, sum(found))
         return _sum_of(self._values(evaluation, ordered), ordered)
@@ -96,6 +105,7 @@ class Answers(Generic[D]):
         plain = Evaluation(asked)
         if asked.is_scan or plain.has(field.name) or asked.source.has_total(field.field, plain.exact):
             return plain
+        plain.check_current([field.name])
         try:
             return Evaluation(asked, has_field=field.name)
         except QueryError:
@@ -122,7 +132,7 @@ class Answers(Generic[D]):
 
     def _extreme_of(self, evaluation: Evaluation[D], field: OrderedField, *, is_last: bool) -> object:
         kind: GroupKind = "max" if is_last else "min"
-        if evaluation.is_served and field.is_exact:
+        if self._is_served(evaluation, field) and field.is_exact:
             found = self._of_spans(evaluation, SpanQuestion(kind, field.stored))
             best = _extreme(found, is_last=is_last)
             return None if best is None else field.loaded(best)
@@ -140,7 +150,7 @@ class Answers(Generic[D]):
         """The values of a field, each once, in their order."""
         ordered = self._asked.source.ordered(field)
         evaluation = self._by(ordered, None)
-        if evaluation.is_served and ordered.is_exact:
+        if self._is_served(evaluation, ordered) and ordered.is_exact:
             codes: dict[bytes, Ordered] = {}
             for values in self._of_spans(evaluation, SpanQuestion("distinct", ordered.stored)):
                 codes.update((encode_field(value), value) for value in values)
@@ -154,7 +164,7 @@ class Answers(Generic[D]):
         ordered = None if of is None else self._numeric(of) if kind == "sum" else source.ordered(of)
         evaluation = self._by(by, ordered)
         is_exact = by.is_exact and (ordered is None or ordered.is_exact)
-        if evaluation.is_served and is_exact and len(evaluation.plan.spans) == 1:
+        if self._is_served(evaluation, by, ordered) and is_exact and len(evaluation.plan.spans) == 1:
             question = SpanQuestion(kind, None if ordered is None else ordered.stored, by.stored)
             found: list[tuple[Ordered, Any]] = list(self._of_spans(evaluation, question)[0])
         else:

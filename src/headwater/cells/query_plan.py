@@ -59,7 +59,8 @@ class QueryPlan:
     @property
     def fields(self) -> tuple[str, ...]:
         """The fields that are read of every document in the spans."""
-        return tuple(sorted({each.field.name for each in self.rest} | {each.name for each in self.sort}))
+        fields = [*[each.field for each in self.rest], *self.sort]
+        return tuple(sorted({name for each in fields for name in each.stored.names}))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -22,6 +22,7 @@ from headwater.cells.span_records import Span
 from headwater.cells.spans import all_keys, rows
 from headwater.errors import QueryError, UsageError
 from headwater.store.collection_record import doc_of
+from headwater.values.address import address_text
 from headwater.values.codec import encode
 from headwater.values.ids import DocId, DocKey
 from headwater.values.sortkey import encode_field, encode_id
@@ -59,7 +60,7 @@ class Asked(Generic[D]):
 class Evaluation(Generic[D]):
     """A query that is asked here and now."""
 
-    __slots__ = ("_passing", "asked", "plan", "space", "tests", "tx")
+    __slots__ = ("_passing", "asked", "former", "plan", "space", "tests", "tx")
 
     def __init__(
         self,
@@ -83,10 +84,31 @@ class Evaluation(Generic[D]):
         indexes = source.named()
         if has_field:
             indexes = tuple(each for each in indexes if has_field in [field.name for field in each.index.fields])
+        # Fields that some documents have in a former type: no index has these in the order of today.
+        self.former: frozenset[str] = frozenset()
+        if source.changes.by_field:
+            source.check_indexed(self.space, str(asked))
+            self.former = source.former_fields(self.space)
+            if asked.is_scan:
+                indexes = tuple(
+                    each for each in indexes if not self.former.intersection(field.name for field in each.index.fields)
+                )
         self.plan: QueryPlan = planned(wanted, indexes, str(asked), source.cls.__qualname__)
         source.check_indexed(self.space, str(asked))
+        self.check_current([field.name for field in self.plan.named.index.fields])
         if self.tx is None and self.space.inbox:
             self.space.runtime.catch_up()
+
+    def check_current(self, fields: Iterable[str]) -> None:
+        """Raise QueryError if documents have one of the fields in a former type: no index is in the order of today."""
+        name = next((each for each in fields if each in self.former), None)
+        if name is not None:
+            field = f"{self.asked.source.cls.__qualname__}.{name}"
+            message = (
+                f"{self.asked}: some documents have {field} in its former type; run `headwater collections migrate "
+                "MODULE:APP`, or add .scan() to read the documents"
+            )
+            raise QueryError(message, field=name)
 
     def _tests(self) -> dict[str, FieldCondition]:
         asked, source = self.asked, self.asked.source
@@ -118,11 +140,13 @@ class Evaluation(Generic[D]):
     # -- rows ----------------------------------------------------------------------------------------------
 
     def tree(self, key: DocKey) -> Maybe:
-        """A document as this code sees it, not recorded: the span is."""
+        """A document as this code sees it, in the form of today. Not recorded: the span is."""
         if self.tx is not None:
-            return self.tx.document(key)
-        found = self._passing.get(key)
-        return self.space.untracked.document(key) if found is None else found
+            tree = self.tx.document(key)
+        elif (tree := self._passing.get(key, ABSENT)) is ABSENT:
+            tree = self.space.untracked.document(key)
+        changes = self.asked.source.changes
+        return changes.current(tree, address_text(key), self.space) if changes.by_field else tree
 
     def rows(
         self,
@@ -141,6 +165,7 @@ class Evaluation(Generic[D]):
         if plan.sort:
             yield from self._sorted(fields, after)
             return
+        fields = self.asked.source.stored_names(fields)
         read = tuple(sorted({*plan.fields, *fields}))
         is_loaded, limit = loaded or bool(read), None if plan.rest else count
         for place, _, doc in self._merged(read, after, limit, loaded=is_loaded, passing=passing):
@@ -180,6 +205,7 @@ class Evaluation(Generic[D]):
     def _sorted(self, fields: Sequence[str], after: bytes | None) -> Iterator[Row]:
         """All documents, sorted here: the index has another order."""
         plan, found = self.plan, list[Row]()
+        fields = self.asked.source.stored_names(fields)
         for _, _, doc in self._merged(tuple(sorted({*plan.fields, *fields})), None, None, loaded=True):
             tree = self.tree(doc)
             if self._holds(tree):

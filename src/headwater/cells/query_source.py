@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final, Generic, Literal, TypeAlias, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from headwater.cells.context import Owner, find
 from headwater.cells.cross_space import READ
 from headwater.cells.document_class import Doc, fields_of_class, open_doc
 from headwater.cells.document_field import DocField
-from headwater.cells.indexed_fields import OrderedField
+from headwater.cells.field_changes import NO_CHANGES, ClassChanges
+from headwater.cells.indexed_fields import Interval, OrderedField
 from headwater.cells.space_port import SpacePort
+from headwater.cells.span_records import Span, SpanQuestion
+from headwater.cells.spans import answer
 from headwater.cells.transaction import Transaction
 from headwater.errors import DeclarationError, QueryError
 from headwater.store.collection_record import (
@@ -38,6 +42,29 @@ D = TypeVar("D", bound=Doc)
 Expires: TypeAlias = "tuple[DocField, int] | Literal[False] | None"
 """The field by which documents expire, and how many milliseconds after it. False: none expires; None: not declared."""
 
+
+class FormerFields(NamedTuple):
+    """What documents of a collection may have that were stored before its class has changed. It is not stored."""
+
+    types: Mapping[str, Value]
+    """The former types of retyped fields, as shapes."""
+    renamed: Mapping[str, tuple[str, ...]]
+    """The former names of renamed fields."""
+    dropped: tuple[str, ...]
+    records: Mapping[str, Value]
+    """The records that the types name."""
+
+
+NO_FORMER: Final = FormerFields({}, {}, (), {})
+
+
+class DeclaredCollection(NamedTuple):
+    """What an app declares of one collection: its record, and what documents from before may have."""
+
+    record: CollectionRecord
+    former: FormerFields = NO_FORMER
+
+
 _NOT_ATTACHED: Final = (
     "{what}: queries at a server's space are not available in this version; open the file of the space, or walk a list"
 )
@@ -49,6 +76,8 @@ class QuerySource(Generic[D]):
     __slots__ = (
         "_fields",
         "_named",
+        "_probes",
+        "changes",
         "cls",
         "declared",
         "expires",
@@ -73,6 +102,7 @@ class QuerySource(Generic[D]):
         expires: Expires = None,
         owner_field: DocField | None = None,
         rules: tuple[Rule, ...] = (),
+        changes: ClassChanges = NO_CHANGES,
     ) -> None:
         self.owner = owner
         self.cls = cls
@@ -87,9 +117,13 @@ class QuerySource(Generic[D]):
         # The field that names the owner of a document, and which role may do what.
         self.owner_field = owner_field
         self.rules = rules
+        # What has changed in its fields since some documents were written.
+        self.changes = changes
         self._fields: dict[DocField, OrderedField] = {}
         # Made at first use: a class may name others that are declared after it.
         self._named: tuple[NamedIndex, ...] | None = None
+        # For a retyped field of an index: the index of it alone, and where that has values of the former type.
+        self._probes: dict[str, tuple[str, tuple[Interval, ...]]] = {}
 
     @property
     def address(self) -> str:
@@ -102,7 +136,7 @@ class QuerySource(Generic[D]):
         """A field in its order. Raises DeclarationError if it has none."""
         found = self._fields.get(field)
         if found is None:
-            found = self._fields[field] = OrderedField(field)
+            found = self._fields[field] = OrderedField(field, self.changes.by_field.get(field.name))
         return found
 
     def has_total(self, field: DocField, by: frozenset[str] | None) -> bool:
@@ -130,6 +164,13 @@ class QuerySource(Generic[D]):
             rest[RULES] = rules_tree(self.rules)
         indexes = tuple(each.index for each in self.named()[1:])
         return CollectionRecord(self.kind, self.scope, indexes, tuple(sorted(rest.items())))
+
+    def declaration(self) -> DeclaredCollection:
+        """The record, and what documents from before may have instead of its fields."""
+        shaping, changes = Shaping(), self.changes.by_field.values()
+        types = {each.name: shaping.shape(each.retype.schema) for each in changes if each.retype is not None}
+        renamed = {each.name: each.was for each in changes if each.was}
+        return DeclaredCollection(self.record(), FormerFields(types, renamed, self.changes.dropped, shaping.records))
 
     def _expiry(self) -> Value:
         """The rule of expiry; None ends a stored rule."""
@@ -159,8 +200,62 @@ class QuerySource(Generic[D]):
             if self.expires:
                 index = self._expiry_index(self.expires[0])
                 found[NamedIndex(index.name(self.kind), index)] = None
+            for field in self._retyped():
+                # It tells whether there are values of the former type.
+                index = Index((self.ordered(field).stored,))
+                found.setdefault(NamedIndex(index.name(self.kind), index))
             self._named = tuple(found)
         return self._named
+
+    # -- changed fields --------------------------------------------------------------------------------------
+
+    def _retyped(self) -> list[DocField]:
+        """The retyped fields that indexes and totals have. Raises DeclarationError if an index cannot."""
+        used = {field: None for fields in (*self.declared, *self.unique) for field in fields}
+        used |= {field: None for of, by in self.totals for field in ((of, *by) if of is not None else by)}
+        if self.expires:
+            used[self.expires[0]] = None
+        found = [field for field in used if self.is_retyped(field)]
+        for field in found:
+            former = self.ordered(field).former
+            if former is not None:
+                self._probes[field.name] = (Index((self.ordered(field).stored,)).name(self.kind), former)
+            else:
+                message = (
+                    f"{self.address}: an index of {field.name!r} does not tell its former values from those of today; "
+                    "leave it out of indexes and totals until it is migrated, or give the new field another name"
+                )
+                raise DeclarationError(message, field=field.name)
+        return found
+
+    def is_retyped(self, field: DocField) -> bool:
+        """Whether documents may have values of a former type."""
+        change = self.changes.by_field.get(field.name)
+        return change is not None and change.retype is not None
+
+    def former_fields(self, space: SpacePort) -> frozenset[str]:
+        """The fields that some documents have in a former type, as far as that is known."""
+        fields = fields_of_class(self.cls)
+        return frozenset(name for name in self.changes.by_field if self.has_former(space, fields[name]))
+
+    def stored_names(self, fields: Sequence[str]) -> Sequence[str]:
+        """All names under which documents may have these fields."""
+        changes = self.changes.by_field
+        if not changes:
+            return fields
+        return [name for each in fields for name in (each, *(changes[each].was if each in changes else ()))]
+
+    def has_former(self, space: SpacePort, field: DocField) -> bool:
+        """Whether some documents have a value of the former type, or that is not known."""
+        if not self.is_retyped(field):
+            return False
+        self.named()
+        probe = self._probes.get(field.name)
+        if probe is None:
+            return True
+        prefix, (name, former) = self.prefix(space), probe
+        spans = [Span(name, prefix + lo, prefix + hi) for lo, hi in former]
+        return any(answer(space, span, SpanQuestion("exists")) for span in spans)
 
     # -- where it is open ----------------------------------------------------------------------------------
 

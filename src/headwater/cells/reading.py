@@ -10,6 +10,7 @@ from headwater.cells.context import CONTEXT, UNTRACKED, Owner, find
 from headwater.cells.context_frame import ContextFrame
 from headwater.cells.cross_space import READ
 from headwater.cells.display import brief, cell_html, once
+from headwater.cells.field_changes import FieldChange
 from headwater.cells.journal import IGNORED_FOR_CONFLICT, IGNORED_FOR_SCHEDULING, Flags
 from headwater.cells.space_port import SpacePort
 from headwater.cells.transaction import Transaction
@@ -48,6 +49,7 @@ class Readable(HandleCopies):
 
     __slots__ = (
         "__weakref__",
+        "_change",
         "_default",
         "_doc",
         "_guard",
@@ -92,6 +94,8 @@ class Readable(HandleCopies):
         # The value while nothing is stored; for a part of a record, the default of that field.
         self._default = default
         self._parent = parent
+        # What has changed in this field of a document since some documents were written.
+        self._change: FieldChange | None = None
         # The outermost containing value with rules, found at the first write; most have none.
         self._guard: object = MISSING
         # The tree of the last read and its loaded value: an unchanged value is the same object again. A tree that is
@@ -221,10 +225,21 @@ class Readable(HandleCopies):
             message = f"cannot read {address_text(doc, self._path)}: expected {schema.expected}, got a malformed link"
             raise SchemaError(message, doc=doc, path=self._path) from None
         except RefusedError as refused:
-            raise misread(doc, self._path, refused.reason, refused.steps) from None
+            made = ABSENT if self._change is None else self._converted(space, traverse, doc, binder)
+            if made is ABSENT:
+                raise misread(doc, self._path, refused.reason, refused.steps) from None
+            return schema.load(made, binder)
         if not linked:
             self._last = read if loaded is read else (read, loaded)
         return loaded
+
+    def _converted(self, space: SpacePort, traverse: Traverse, doc: DocKey, binder: object) -> Maybe:
+        """The value in the type of today, if it was stored in a former one; else ABSENT."""
+        assert self._change is not None
+        resolved = traverse.resolve(doc, ())
+        if resolved is None:
+            return ABSENT
+        return self._change.converted(space, traverse, resolved.doc, (*resolved.path, *self._path), binder)
 
     def _absent(self, traverse: Traverse, doc: DocKey) -> Value:
         """The value of an empty address: its default, or None if the type allows it."""
@@ -251,6 +266,10 @@ class Readable(HandleCopies):
                 part = child(parent._effective_default(traverse, doc), self._path[-1])
                 if part is not ABSENT:
                     return part
+        if self._change is not None:
+            former = self._change.former(traverse, doc, self._path, self._schema)
+            if former is not ABSENT:
+                return former
         return self._default
 
     # -- for people ----------------------------------------------------------------------------------------
@@ -284,7 +303,12 @@ class Readable(HandleCopies):
             space, source = self._source()
             traverse = Traverse(source, space)
             resolved = traverse.resolve(self._key(space), self._path)
-            return resolved is not None and traverse.read(resolved.doc, resolved.path, _SHALLOW) is not ABSENT
+            if resolved is not None and traverse.read(resolved.doc, resolved.path, _SHALLOW) is not ABSENT:
+                return True
+            change = self._change
+            return (
+                change is not None and change.former(traverse, self._key(space), self._path, self._schema) is not ABSENT
+            )
         except SpaceNotOpenError:
             return False
 

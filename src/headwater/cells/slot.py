@@ -1,4 +1,7 @@
-"""A typed address that can be written: through links, with defaults filled in, inside or outside a transaction."""
+"""A typed address that can be written: through links, with defaults filled in, inside or outside a transaction.
+
+Length: each way of writing depends on the others; a former name of a field is moved by all of them.
+"""
 
 from __future__ import annotations
 
@@ -104,6 +107,12 @@ class Slot(Readable):
 
     def _make(self, step: Step) -> Slot:
         schema = self._schema.child(step)
+        if self._change is not None and self._change.retype is not None:
+            # Below a value of the former type there is nothing of the new one.
+            message = (
+                f"{self.address} is being retyped: read and write it as a whole until `changes` no longer names it"
+            )
+            raise SchemaError(message, step=step)
         if schema is None:
             message = f"{self.address} has no part {step!r}: it is declared as {self._schema.expected}"
             raise SchemaError(message, step=step, expected=self._schema.expected)
@@ -139,8 +148,8 @@ class Slot(Readable):
                 there = there.get(step, ABSENT)  # type: ignore[arg-type]
             else:
                 there = child(there, step)
-        if self._handles and own_link(tree) is None and holds_link(tree):
-            # A link may lead to the value that is overwritten.
+        if self._change is not None or (self._handles and own_link(tree) is None and holds_link(tree)):
+            # A former name is removed; a link may lead to the value that is overwritten.
             self._put(space, tx, tree)
         elif (path and there is ABSENT) or (type(there) is FrozenDict and is_link(there)):
             # Links on the path, or defaults to be stored first.
@@ -177,6 +186,8 @@ class Slot(Readable):
             return
         if self._parent is not None:
             self._parent._materialize(space, tx)
+        if self._change is not None:
+            self._move(tx, self._target(space, tx, only_redirects=True))
         resolved = self._target(space, tx, only_redirects=True)
         if self._handles:
             there = get(tx.document(resolved.doc), resolved.path)
@@ -271,6 +282,9 @@ class Slot(Readable):
         if self._parent is not None:
             self._parent._materialize(space, tx)
         resolved = self._target(space, tx)
+        if self._change is not None:
+            self._move(tx, resolved)
+            self._convert(space, tx, resolved)
         if get(tx.document(resolved.doc), resolved.path) is not ABSENT:
             return
         if self._default is ABSENT or not self._default:
@@ -278,6 +292,29 @@ class Slot(Readable):
         # Checked for conflicts: of two concurrent writes, the second runs again on the result of the first.
         tx.read(resolved.doc, resolved.path, _SHALLOW, IGNORED_FOR_SCHEDULING)
         _fill_in(tx, resolved.doc, resolved.path, self._default)
+
+    def _move(self, tx: Transaction, resolved: ResolvedAddress) -> None:
+        """Store the value under its name of today, if it is under a former one."""
+        assert self._change is not None
+        above = resolved.path[:-1]
+        document = get(tx.document(resolved.doc), above)
+        name = self._change.name_in(document)
+        if name != self._change.name:
+            value = child(document, name)
+            assert value is not ABSENT
+            # Checked for conflicts, as in `_materialize`.
+            tx.read(resolved.doc, (*above, name), _DEEP, IGNORED_FOR_SCHEDULING)
+            tx.set(resolved.doc, resolved.path, value)
+            tx.patch(resolved.doc, Remove((*above, name)))
+
+    def _convert(self, space: SpacePort, tx: Transaction, resolved: ResolvedAddress) -> None:
+        """Store the value in the type of today, if it is of a former one: an edit builds on it."""
+        assert self._change is not None
+        value = get(tx.document(resolved.doc), resolved.path)
+        if value is not ABSENT and self._change.is_old(value):
+            tx.read(resolved.doc, resolved.path, _DEEP, IGNORED_FOR_SCHEDULING)
+            made = self._change.made(value, address_text(resolved.doc, resolved.path), space, space)
+            tx.set(resolved.doc, resolved.path, made)
 
     def _edit(self, make: Callable[[Path], PatchOp]) -> None:
         """Edit the value by one operation, without reading it: concurrent edits merge."""
@@ -287,7 +324,12 @@ class Slot(Readable):
         guard = self._rule_root(edited=True)
         is_blind = tx is None and not self._path and not self._default and space.replica.is_missing(doc)
         try:
-            if guard is not None or (there is ABSENT and not is_blind) or is_link(there):
+            if (
+                guard is not None
+                or (there is ABSENT and not is_blind)
+                or is_link(there)
+                or (self._change is not None and self._change.retype is not None)
+            ):
                 # Rules above, links on the path, or defaults to be stored first.
                 self._edit_in(space, tx, make, guard)
             elif tx is not None:
@@ -340,6 +382,8 @@ class Slot(Readable):
                 self._remove()
             return
         resolved = self._target(space, tx, only_redirects=True)
+        if self._change is not None:
+            self._move(tx, resolved)
         if not resolved.path:
             tx.delete(resolved.doc)
         elif get(tx.document(resolved.doc), resolved.path) is not ABSENT:

@@ -21,7 +21,7 @@ from headwater.cells.traverse import ReadSource
 from headwater.errors import ClosedError, HeadwaterError, NotOpen, SpaceNotOpenError, UsageError
 from headwater.store.commit import Operation, Verdict
 from headwater.values.address import SPACE_SCOPE, Depth, Scope, doc_key, session_scope, user_scope
-from headwater.values.causal import derive_id
+from headwater.values.causal import derive_id, derive_ids
 from headwater.values.ids import DocId, DocKey, SessionId, SpaceId
 from headwater.values.native import mypyc_attr
 from headwater.values.seams import Entropy
@@ -241,6 +241,16 @@ class SpacePort:
         if tx.is_first:
             # The id is new, so the document cannot exist: the store, possibly remote, need not be asked.
             self.replica.expect_new(doc_key(made))
+        return made
+
+    def mint_many(self, kind: str, tx: Transaction, count: int) -> list[DocId]:
+        """Ids for many new documents of a bulk insert: one digest, and a counter."""
+        # Makes the cause of the transaction, if there is none yet; the id itself is not used.
+        self.mint(kind, tx)
+        made = derive_ids(kind, count, tx.cause, tx.minted)
+        if tx.is_first:
+            for each in made:
+                self.replica.expect_new(doc_key(each))
         return made
 
 

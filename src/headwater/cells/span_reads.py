@@ -18,18 +18,13 @@ from headwater.cells.replica import Replica
 from headwater.cells.span_entries import SpanBasis, SpanEntry
 from headwater.cells.span_records import SpanKey, SpanQuestion
 from headwater.cells.span_tallies import Answer, CountTally, ExistsTally, Tally, answer_digest, tally_of
-from headwater.store.collection_record import (
-    CollectionRecord,
-    IndexField,
-    NamedIndex,
-    doc_of,
-    docs_of,
-)
+from headwater.store.collection_record import CollectionRecord, NamedIndex, doc_of, docs_of
 from headwater.store.commit import Conflict, SpanRead
+from headwater.store.index_field import IndexField
 from headwater.store.store_limits import BODIES_AT_ONCE
 from headwater.values.ids import DocKey, LocalSeq
 from headwater.values.sortkey import INEXACT, Ordered, fields_of
-from headwater.values.tree import ABSENT, Maybe, Path, child
+from headwater.values.tree import ABSENT, Maybe, Path
 
 SLICE: Final = 256
 """Keys that are read together."""
@@ -81,7 +76,7 @@ def named_now(replica: Replica, members: Members, key: SpanKey) -> SpanRead:
 
 
 def _ordered(field: IndexField | None, tree: Maybe) -> Ordered:
-    return None if field is None else field.ordered(child(tree, field.name))
+    return None if field is None else field.of(tree)
 
 
 class _Values:

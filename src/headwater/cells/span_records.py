@@ -6,7 +6,7 @@ from typing import Final, Literal, TypeAlias, cast, get_args
 
 import msgspec
 
-from headwater.store.collection_record import IndexField, field_of, field_tree
+from headwater.store.index_field import IndexField, field_of, field_tree
 from headwater.values.codec import decode, encode
 from headwater.values.space_ids import is_space_id
 from headwater.values.tree import array_of, is_array
@@ -37,7 +37,7 @@ class SpanQuestion(msgspec.Struct, frozen=True):
     @property
     def fields(self) -> tuple[str, ...]:
         """The fields that the answer depends on, besides those of the index."""
-        return tuple(dict.fromkeys([each.name for each in (self.field, self.by) if each is not None]))
+        return tuple(dict.fromkeys([name for each in (self.field, self.by) if each is not None for name in each.names]))
 
 
 class SpanKey(msgspec.Struct, frozen=True):

@@ -6,7 +6,8 @@ of the one key, so a handler that loses a race runs again, and finds the duplica
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import cast
 
 from headwater.cells.context import CONTEXT, without_transactions
@@ -55,6 +56,36 @@ class UniqueRows:
         self._tx = tx
         self.space = space
         self._taken: dict[tuple[str, bytes], DocKey] = {}
+
+    def are_new(self, rows: Sequence[tuple[DocKey, Maybe]]) -> bool:
+        """Whether one read of each index shows that no row has the values of another document.
+
+        If it does not, `check` reads them one by one, and finds the first that has.
+        """
+        parts: dict[str, tuple[NamedIndex, dict[bytes, DocKey]]] = {}
+        for doc, tree in rows:
+            for named, _, part in unique_parts(self.space, doc, tree):
+                mine = parts.setdefault(named.name, (named, {}))[1]
+                if (named.name, part) in self._taken or mine.setdefault(part, doc) != doc:
+                    return False
+        if not all(self._is_free(named, mine, most=2 * len(rows)) for named, mine in parts.values()):
+            return False
+        for named, mine in parts.values():
+            self._taken.update(((named.name, part), doc) for part, doc in mine.items())
+        return True
+
+    def _is_free(self, named: NamedIndex, parts: Mapping[bytes, DocKey], most: int) -> bool:
+        """Whether no key between the first and the last of the parts begins with one of them."""
+        token = CONTEXT.set(without_transactions(CONTEXT.get()))
+        try:
+            around = Span(named.name, min(parts), max(parts) + AFTER)
+            found = list(islice(keys(self.space, around, limit=most), most))
+        finally:
+            CONTEXT.reset(token)
+        if len(found) == most:
+            return False
+        record = self.space.replica.collections[kind_of(next(iter(parts.values())))]
+        return not any(unique_part(record, key) in parts for key in found)
 
     def check(self, doc: DocKey, tree: Maybe) -> None:
         """Raise DuplicateError if another row, or a visible document, has equal values."""

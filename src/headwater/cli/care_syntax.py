@@ -57,7 +57,7 @@ LISTEN: Final = "127.0.0.1:8400"
     "kept",
     multiple=True,
     metavar="WHAT=TIME",
-    help="Keep receipts of handled events, or sessions of clients, for so long: receipts=90d. Repeatable.",
+    help="Keep receipts or sessions for a time, such as receipts=90d. Repeatable.",
 )
 @click.option(
     "--log",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from headwater.app import App
+from headwater.cells.query_source import DeclaredCollection
 from headwater.cells.rejection import rejection
 from headwater.cli.app_loading import load_app
 from headwater.cli.collection_syntax import DEPLOYED
@@ -16,7 +17,7 @@ from headwater.client.remote_storage import RemoteStorage
 from headwater.declare.collections.collection import Collection
 from headwater.errors import AccessError, UsageError
 from headwater.runtime.attached_replica import AttachedReplica
-from headwater.runtime.collection_records import changes_of_record, deployed
+from headwater.runtime.collection_records import changes_of_record, deployed, first
 from headwater.store.collection_record import CollectionRecord, record_of
 from headwater.store.commit import Committed, SetDoc
 from headwater.store.features import COLLECTIONS
@@ -32,10 +33,11 @@ def deploy_collections(*, name: str, dry_run: bool, target: Target, form: Form) 
         raise UsageError(f"{name} declares no collection; there is nothing to deploy", app=name)
     rows: list[dict[str, object]] = []
     with _replica(target, dry_run=dry_run) as replica:
-        for record in declared:
+        for each in declared:
+            record = each.record
             stored = replica.read(record.doc)
             known = None if stored is ABSENT else record_of(record.doc, stored)
-            wanted = record if known is None else deployed(known, record)
+            wanted = first(each) if known is None else deployed(known, each)
             changes = changes_of_record(known, wanted)
             seq = _written(replica, wanted) if changes and not dry_run else None
             rows.append({"collection": record.kind, "changes": changes, "seq": seq})
@@ -45,8 +47,8 @@ def deploy_collections(*, name: str, dry_run: bool, target: Target, form: Form) 
         note("Nothing was changed (--dry-run).")
 
 
-def _declared(app: App) -> list[CollectionRecord]:
-    return [each.record() for each in app.declared.values() if isinstance(each, Collection)]
+def _declared(app: App) -> list[DeclaredCollection]:
+    return [each.declaration() for each in app.declared.values() if isinstance(each, Collection)]
 
 
 @contextmanager

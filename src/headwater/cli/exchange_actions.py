@@ -162,7 +162,7 @@ def _import_documents(source: BinaryIO, total: int, target: Target, *, create: b
         return parse_documents(islice(lines_of(source), 1, None))
 
     changed = done = 0
-    with target.open(create=create) as storage, progress("importing") as advance:
+    with target.open(create=create) as storage, progress("importing", "documents") as advance:
         on = storage.call(lambda engine: find_branch(engine, target.branch))
         declared = storage.call(lambda engine: declared_in(engine, on))
         if declared:

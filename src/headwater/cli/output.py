@@ -302,8 +302,11 @@ def number(value: object) -> float:
 
 
 @contextmanager
-def progress(title: str) -> Iterator[Progress]:
-    """A progress bar on stderr, if stderr is a terminal. It is removed at the end."""
+def progress(title: str, unit: str = "") -> Iterator[Progress]:
+    """A progress bar on stderr, if stderr is a terminal. It is removed at the end.
+
+    With a unit, such as "documents", it has their number, how many there are per second, and how long it will take.
+    """
     if not is_terminal(sys.stderr) or os.environ.get("TERM") == "dumb":
         yield lambda _done, _total: None
         return
@@ -312,7 +315,7 @@ def progress(title: str) -> Iterator[Progress]:
 
     def advance(done: int, total: int) -> None:
         if not bars and machine().monotonic() - begin >= PROGRESS_AFTER_S:
-            bars.append(terminal().Bar(title))
+            bars.append(terminal().Bar(title, unit))
         for bar in bars:
             bar.advance(done, total)
 

@@ -132,16 +132,31 @@ def _elastic_width(page: list[list[str]], columns: Sequence[Column], width: int)
     return max((width - fixed) // elastic, _ELASTIC_LEAST) if elastic else 0
 
 
+class _Rate(bars.ProgressColumn):
+    """How many are done, and how many per second."""
+
+    def __init__(self, unit: str) -> None:
+        super().__init__()
+        self._unit = unit
+
+    def render(self, task: bars.Task) -> Text:
+        speed = task.finished_speed or task.speed
+        rate = "" if speed is None else f", {speed:,.0f}/s"
+        return Text(f"{task.completed:,.0f} {self._unit}{rate}")
+
+
 class Bar:
     """A progress bar on stderr, removed when it is closed."""
 
-    def __init__(self, title: str) -> None:
-        columns = (
+    def __init__(self, title: str, unit: str = "") -> None:
+        columns: tuple[bars.ProgressColumn, ...] = (
             bars.TextColumn("{task.description}", markup=False),
             bars.BarColumn(),
             bars.TaskProgressColumn(),
             bars.TimeElapsedColumn(),
         )
+        if unit:
+            columns = (*columns[:3], _Rate(unit), bars.TextColumn("ETA"), bars.TimeRemainingColumn())
         self._bar = bars.Progress(*columns, console=console(stderr=True), transient=True)
         self._bar.start()
         self._task = self._bar.add_task(inert(title), total=None)

@@ -6,12 +6,13 @@ another program has declared with another type is refused, with both types. Narr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, cast
 
 from msgspec.structs import replace
 
 from headwater.cells.pending_commit import PendingCommit
+from headwater.cells.query_source import NO_FORMER, DeclaredCollection, FormerFields
 from headwater.cells.rejection import rejection
 from headwater.errors import AccessError, DeclarationError
 from headwater.machine import machine
@@ -33,9 +34,9 @@ from headwater.store.collection_record import (
 )
 from headwater.store.commit import Committed, SetDoc
 from headwater.store.declaring import widened
-from headwater.values.codec import encode
-from headwater.values.ids import BranchId
+from headwater.values.ids import BranchId, DocKey
 from headwater.values.shape import Shapes
+from headwater.values.shape_width import takes_all, union_of
 from headwater.values.tree import ABSENT, Value, array_of, is_array, is_map, map_of, same
 
 PATIENCE_S: Final = 1.0
@@ -55,8 +56,11 @@ class CollectionHost(EventHost):
         """The storage in this process. Raises UsageError if a server has it."""
         return self._lease.local
 
+    def release_documents(self, docs: Collection[DocKey]) -> None:
+        """Release documents from memory."""
 
-def declare_collections(opened: CollectionHost, records: Sequence[CollectionRecord]) -> None:
+
+def declare_collections(opened: CollectionHost, collections: Sequence[DeclaredCollection]) -> None:
     """Write the records that differ, wait until new indexes are built, and let queries use them.
 
     Documents of the file expire from now on, also those of other apps. At a server, only an owner may change a record,
@@ -64,21 +68,23 @@ def declare_collections(opened: CollectionHost, records: Sequence[CollectionReco
     """
     state = opened.connection.state
     if state == "live":
-        _declare_at_server(opened, records)
+        _declare_at_server(opened, collections)
     elif state == "local":
-        if records:
-            _declare(opened, records)
+        if collections:
+            _declare(opened, collections)
         opened.expiry.begin()
 
 
-def _declare(opened: CollectionHost, records: Sequence[CollectionRecord]) -> None:
+def _declare(opened: CollectionHost, collections: Sequence[DeclaredCollection]) -> None:
     opened.wait_for_disk()
     replica, storage = opened.runtime.attached, opened.local_storage
     replica.refresh()
     known = dict(replica.collections)
-    for record in records:
+    for each in collections:
+        record = each.record
         stored = replica.read(record.doc)
-        wanted = record if stored is ABSENT else _added(opened.name, record_of(record.doc, stored), record)
+        known_record = None if stored is ABSENT else record_of(record.doc, stored)
+        wanted = _added(opened.name, known_record, each)
         with _Patience(
             f"space {opened.name!r}: building the indexes of collection {record.kind!r}; it opens after that"
         ):
@@ -95,14 +101,15 @@ def _declare(opened: CollectionHost, records: Sequence[CollectionRecord]) -> Non
     replica.attach_collections(known)
 
 
-def _declare_at_server(opened: CollectionHost, records: Sequence[CollectionRecord]) -> None:
+def _declare_at_server(opened: CollectionHost, collections: Sequence[DeclaredCollection]) -> None:
     replica = opened.runtime.attached
     written: list[PendingCommit] = []
-    replica.hold([record.doc for record in records])
-    for record in records:
+    replica.hold([each.record.doc for each in collections])
+    for each in collections:
+        record = each.record
         stored = replica.read(record.doc)
         known = None if stored is ABSENT else record_of(record.doc, stored)
-        wanted = record if known is None else widened(known, _added(opened.name, known, record))
+        wanted = widened(known, _added(opened.name, known, each))
         if wanted == known:
             continue
         if opened.connection.can != "own":
@@ -142,30 +149,40 @@ class _Patience:
         self._running.release()
 
 
-def _added(space: str, stored: CollectionRecord, declared: CollectionRecord) -> CollectionRecord:
+def _added(space: str, stored: CollectionRecord | None, declared: DeclaredCollection) -> CollectionRecord:
     """The declared record with what the stored one has besides. Its rules stay: an old program loosens none."""
-    if any(not same(stored.parts.get(key, ABSENT), declared.parts.get(key, ABSENT)) for key in (OWNER, RULES)):
+    record = declared.record
+    if stored is None:
+        return first(declared)
+    if any(not same(stored.parts.get(key, ABSENT), record.parts.get(key, ABSENT)) for key in (OWNER, RULES)):
         log.warning(
             "space %r: the rules of the collection %r are not those that the app declares, and stay as they are; "
             "`headwater collections deploy MODULE:APP` replaces them",
             space,
-            declared.kind,
+            record.kind,
         )
     return merged(stored, declared)
 
 
-def merged(stored: CollectionRecord, declared: CollectionRecord) -> CollectionRecord:
+def first(declared: DeclaredCollection) -> CollectionRecord:
+    """The record of a collection that the space does not have yet: its documents may be from before its changes."""
+    record, former = declared
+    return replace(record, rest=tuple(sorted(_open_to(former, record.parts, {}).items())))
+
+
+def merged(stored: CollectionRecord, declared: DeclaredCollection) -> CollectionRecord:
     """The declared record with the fields and types that the stored one has besides, and with the stored rules.
 
     Raises DeclarationError if a field is declared with a type that does not take all values of the stored one.
     """
+    record, former = declared
     before = stored.parts
-    now = {key: value for key, value in declared.parts.items() if key not in (OWNER, RULES)}
-    kind = declared.kind
+    now = {key: value for key, value in record.parts.items() if key not in (OWNER, RULES)}
+    kind = record.kind
     rest: dict[str, Value] = {
         **before,
         **now,
-        FIELDS: _merged_fields(kind, before.get(FIELDS), now.get(FIELDS)),
+        FIELDS: _merged_fields(kind, before.get(FIELDS), now.get(FIELDS), former=former.types),
         TYPES: _merged_types(kind, before.get(TYPES), now.get(TYPES)),
         REQUIRED: _merged_required(before, now),
     }
@@ -173,14 +190,39 @@ def merged(stored: CollectionRecord, declared: CollectionRecord) -> CollectionRe
     totals += [each for each in _items(now.get(TOTALS)) if not any(same(each, other) for other in totals)]
     if totals:
         rest[TOTALS] = array_of(totals)
-    return replace(declared, rest=tuple(sorted(rest.items())))
+    return replace(record, rest=tuple(sorted(_open_to(former, rest, before).items())))
 
 
-def deployed(stored: CollectionRecord, declared: CollectionRecord) -> CollectionRecord:
+def _open_to(former: FormerFields, parts: Mapping[str, Value], stored: Mapping[str, Value]) -> dict[str, Value]:
+    """The parts of a record, so that documents are taken in their former form, too, unless all are migrated."""
+    fields, known = dict(_entries(parts.get(FIELDS))), _entries(stored.get(FIELDS))
+    for name, was in former.types.items():
+        # A stored record with the new type alone is that of documents that are migrated.
+        if name not in known:
+            fields[name] = union_of([fields[name], was])
+    optional = {name for names in former.renamed.values() for name in names} | {*former.dropped}
+    if former.renamed and REQUIRED in stored:
+        kept = _items(stored[REQUIRED])
+        optional |= {name for name in former.renamed if name not in kept}
+    else:
+        optional |= {*former.renamed}
+    required = [name for name in _items(parts.get(REQUIRED)) if name not in optional]
+    types = {**former.records, **_entries(parts.get(TYPES))}
+    return {**parts, FIELDS: map_of(fields), REQUIRED: array_of(required), TYPES: map_of(types)}
+
+
+def deployed(stored: CollectionRecord, declared: DeclaredCollection) -> CollectionRecord:
     """The stored record with the fields, types and rules that are declared, and no others. Its indexes stay."""
+    record, former = declared
     kept = {key: value for key, value in stored.parts.items() if key not in (OWNER, RULES, TOTALS)}
-    added = widened(stored, declared)
-    return replace(added, rest=tuple(sorted({**kept, **declared.parts}.items())))
+    # A type that is narrow already stays so.
+    known = _entries(stored.parts.get(FIELDS))
+    fields = _entries(record.parts.get(FIELDS))
+    types = {
+        name: was for name, was in former.types.items() if name not in known or not takes_all(fields[name], known[name])
+    }
+    opened = _open_to(former._replace(types=types), record.parts, {REQUIRED: kept.get(REQUIRED, array_of([]))})
+    return replace(widened(stored, record), rest=tuple(sorted({**kept, **opened}.items())))
 
 
 def changes_of_record(stored: CollectionRecord | None, wanted: CollectionRecord) -> list[str]:
@@ -216,11 +258,17 @@ def _items(tree: Value) -> list[Value]:
     return list(tree) if is_array(tree) else []
 
 
-def _merged_fields(kind: str, stored: Value, declared: Value, of: str = "") -> Value:
+def _merged_fields(
+    kind: str, stored: Value, declared: Value, of: str = "", former: Mapping[str, Value] = NO_FORMER.types
+) -> Value:
     merged = dict(_entries(stored))
     for name, shape in _entries(declared).items():
         known = merged.get(name)
-        if known is not None and not _takes(shape, known):
+        if known is not None and not takes_all(shape, known):
+            if name in former and takes_all(wider := union_of([shape, former[name]]), known):
+                # Until the documents are migrated, both types are stored.
+                merged[name] = wider
+                continue
             here, there = (Shapes(None).schema(each).expected for each in (shape, known))
             message = (
                 f"the field {of + name!r} of the collection {kind!r} is declared as {here}, and this space has it as "
@@ -253,41 +301,3 @@ def _merged_required(before: Mapping[str, Value], now: Mapping[str, Value]) -> V
     old, new = _items(before[REQUIRED]), _items(now.get(REQUIRED))
     kept = [name for name in old if name not in declared or name in new]
     return array_of(sorted({str(name) for name in kept + [each for each in new if each not in known]}))
-
-
-def _takes(shape: Value, other: Value) -> bool:
-    """Whether a type takes every value of another one."""
-    options = _options(shape)
-    return "any" in options or all(_is_among(each, options) for each in _options(other))
-
-
-def _is_among(option: Value, options: list[Value]) -> bool:
-    if any(same(option, each) for each in options):
-        return True
-    if option == "int":
-        return "float" in options
-    choices = _part(option, "choice")
-    if is_array(choices):
-        listed = {encode(each) for found in options if is_array(many := _part(found, "choice")) for each in many}
-        return all(encode(each) in listed or _WORDS.get(type(each), "") in options for each in choices)
-    return False
-
-
-_WORDS: Final[dict[type, str]] = {str: "str", int: "int", bool: "bool", float: "float", bytes: "bytes"}
-
-
-def _options(shape: Value) -> list[Value]:
-    """The options of a union; the type itself. Rules do not count: they are checked by programs."""
-    inner = _part(shape, "of")
-    if inner is not None:
-        return _options(inner)
-    union = _part(shape, "union")
-    if is_array(union):
-        return [option for each in union for option in _options(each)]
-    if is_map(shape) and _part(shape, "link") is not None and _part(shape, "optional") is True:
-        return [map_of({"link": _part(shape, "link"), "optional": False}), "null"]
-    return [shape]
-
-
-def _part(shape: Value, word: str) -> Value:
-    return shape.get(word) if is_map(shape) else None

@@ -6,7 +6,7 @@ kind by its id, `KIND:` and a name without a colon or a plus: those belong to re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
 from typing import Final, Literal, TypeAlias, cast
@@ -15,29 +15,22 @@ import msgspec
 
 from headwater.errors import CorruptError, NameRefusedError
 from headwater.store.collection_rules import Rules, rules_of
+from headwater.store.index_field import IndexField, field_of, field_tree
 from headwater.values.address import SPACE_SCOPE, doc_key, parse_scope, user_scope
 from headwater.values.codec import encode
 from headwater.values.ids import BranchId, DocId, DocKey, LocalSeq, Seq, SessionId
-from headwater.values.link import parse_link
 from headwater.values.shape_checks import Misfit, TypeCheck, TypeChecks, misfit_of_fields
 from headwater.values.sortkey import (
-    Ordered,
-    as_float,
     doc_id_of,
     doc_ids_of,
-    elapsed,
     encode_key,
     encode_whole,
     fields_of,
-    instant,
 )
 from headwater.values.tree import ABSENT, Maybe, Value, array_of, child, get, is_array, is_map, map_of, same
 
 IndexName: TypeAlias = str
 """`KIND#FIELD,FIELD`, with a digest of what its fields and rules add to their names."""
-
-Form: TypeAlias = Literal["plain", "float", "instant", "duration", "link"]
-"""How a stored value becomes one whose order is meant: as it is; a float; a datetime; a timedelta; a link."""
 
 CollectionScope: TypeAlias = Literal["space", "user"]
 
@@ -62,23 +55,6 @@ RULES: Final = "rules"
 _DIGEST_LETTERS: Final = 12
 
 
-class IndexField(msgspec.Struct, frozen=True):
-    """A field of an index: its key in the stored map, and the value in its place where it is absent."""
-
-    name: str
-    form: Form = "plain"
-    default: Maybe = ABSENT
-
-    def ordered(self, value: Maybe) -> Ordered:
-        """The value of this field, stored so, as its index orders it."""
-        return ordered(self.form, self.default if value is ABSENT else value)
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether its name says all."""
-        return self.form == "plain" and self.default is ABSENT
-
-
 class Index(msgspec.Struct, frozen=True):
     """An index of a collection. No two documents have the same values in all fields of a unique one."""
 
@@ -101,7 +77,7 @@ class NamedIndex(msgspec.Struct, frozen=True, gc=False):
 
     def key(self, prefix: bytes, value: Maybe, doc: DocId) -> bytes:
         """The key of a document with this value."""
-        return encode_key([each.ordered(child(value, each.name)) for each in self.index.fields], doc, prefix)
+        return encode_key([each.of(value) for each in self.index.fields], doc, prefix)
 
 
 class KeyMove(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -243,27 +219,11 @@ def _index_tree(index: Index) -> Value:
     return map_of({"fields": array_of([field_tree(each) for each in index.fields]), "unique": index.unique})
 
 
-def field_tree(field: IndexField) -> Value:
-    """A field of an index as a value."""
-    tree: dict[str, Value] = {"name": field.name, "form": field.form}
-    if field.default is not ABSENT:
-        tree["default"] = field.default
-    return map_of(tree)
-
-
 def _index_of(tree: Value) -> Index:
     fields, unique = get(tree, ("fields",)), get(tree, ("unique",))
     if not is_array(fields) or not isinstance(unique, bool):
         raise TypeError("an index has no fields")
     return Index(tuple(map(field_of, fields)), unique)
-
-
-def field_of(tree: Value) -> IndexField:
-    """The inverse of `field_tree`. Raises ValueError for anything else."""
-    name, form = get(tree, ("name",)), get(tree, ("form",))
-    if type(name) is not str or form not in _FORMS:
-        raise ValueError(f"it has a field of the form {form!r}, which this version does not know")
-    return IndexField(name, cast("Form", form), get(tree, ("default",)))
 
 
 # --- membership and keys --------------------------------------------------------------------------------------
@@ -338,7 +298,7 @@ def moves_of(record: CollectionRecord, doc: DocKey, before: Maybe, after: Maybe)
     moves: list[KeyMove] = []
     for named in record.named:
         for field in named.index.fields:
-            if child(before, field.name) is not child(after, field.name):
+            if field.was or child(before, field.name) is not child(after, field.name):
                 old, new = named.key(prefix, before, name), named.key(prefix, after, name)
                 if old != new:
                     moves.append(KeyMove(named.name, old, new))
@@ -352,35 +312,3 @@ def changed_fields(before: Maybe, after: Maybe) -> tuple[str, ...] | None:
         return None
     names = before.keys() | after.keys() if before.keys() != after.keys() else before.keys()
     return tuple(sorted([name for name in names if not same(child(before, name), child(after, name))]))
-
-
-# --- forms ----------------------------------------------------------------------------------------------------
-
-
-def _plain(value: Maybe) -> Ordered:
-    return value
-
-
-def _link(value: Maybe) -> Ordered:
-    """The target of a link as text; other values as they are."""
-    link = parse_link(value)
-    if link is None:
-        return value
-    if link.doc is not None and link.scope is None and link.space is None and not link.path:
-        return link.doc
-    steps = "/".join(map(repr, link.path))
-    return f"{link.space or ''}|{link.scope or ''}/{link.doc or ''}/{steps}"
-
-
-def ordered(form: Form, value: Maybe) -> Ordered:
-    """A stored value as indexes order fields of this form."""
-    return _FORMS[form](value)
-
-
-_FORMS: Final[dict[str, Callable[[Maybe], Ordered]]] = {
-    "plain": _plain,
-    "float": as_float,
-    "instant": instant,
-    "duration": elapsed,
-    "link": _link,
-}

@@ -87,19 +87,14 @@ class Entries:
                 insort(self._added, after)
 
     def _lay_many(self, moves: Iterable[tuple[bytes | None, bytes | None]]) -> None:
-        gone, added = set(self._gone), set(self._added)
+        # What changes in the two lists: these are long while a collection is filled, and are merged, not sorted anew.
+        gone, added = _ListChange(self._gone), _ListChange(self._added)
         for before, after in moves:
-            if before is not None:
-                if before in added:
-                    added.remove(before)
-                else:
-                    gone.add(before)
-            if after is not None:
-                if after in gone:
-                    gone.remove(after)
-                else:
-                    added.add(after)
-        self._gone, self._added = sorted(gone), sorted(added)
+            if before is not None and not added.take(before):
+                gone.put(before)
+            if after is not None and not gone.take(after):
+                added.put(after)
+        self._gone, self._added = gone.changed(), added.changed()
 
     def span(self, lo: bytes, hi: bytes, limit: int | None, *, reverse: bool, undone: Undone | None) -> list[bytes]:
         """The first keys with `lo <= key < hi`, or the last, backwards."""
@@ -165,6 +160,49 @@ class Entries:
 def _has(keys: list[bytes], key: bytes) -> bool:
     place = bisect_left(keys, key)
     return place < len(keys) and keys[place] == key
+
+
+class _ListChange:
+    """Keys that come into a sorted list, and keys that go."""
+
+    __slots__ = ("_before", "_new", "_out")
+
+    def __init__(self, before: list[bytes]) -> None:
+        self._before = before
+        self._new: set[bytes] = set()
+        self._out: set[bytes] = set()
+
+    def take(self, key: bytes) -> bool:
+        """Take out a key. Returns whether it was there."""
+        if key in self._new:
+            self._new.remove(key)
+            return True
+        if key in self._out or not self._was_there(key):
+            return False
+        self._out.add(key)
+        return True
+
+    def put(self, key: bytes) -> None:
+        """Add a key."""
+        if key in self._out:
+            self._out.remove(key)
+        elif not self._was_there(key):
+            self._new.add(key)
+
+    def _was_there(self, key: bytes) -> bool:
+        before = self._before
+        place = bisect_left(before, key)
+        return place < len(before) and before[place] == key
+
+    def changed(self) -> list[bytes]:
+        """The list afterwards."""
+        kept = [key for key in self._before if key not in self._out] if self._out else self._before
+        if not self._new:
+            return kept
+        found = kept + sorted(self._new)
+        # Two sorted parts: one merge.
+        found.sort()
+        return found
 
 
 def _take(keys: list[bytes], key: bytes) -> bool:

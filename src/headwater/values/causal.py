@@ -23,6 +23,10 @@ from headwater.values.tree import LINK_TAG, LINK_VERSION, freeze
 _ALPHABET: Final = "abcdefghijklmnopqrstuvwxyz234567"
 _PAIRS: Final = [first + second for first in _ALPHABET for second in _ALPHABET]
 
+_COUNTER_SHIFTS: Final = (30, 20, 10, 0)
+_COUNTER_LETTERS: Final = 8
+"""40 bits; the digest keeps 120."""
+
 _SMALL: Final = 2**63
 _SHORT: Final = 1000
 _FEW: Final = 16
@@ -48,6 +52,16 @@ def derive_id(kind: str, *cause: object) -> DocId:
             raise LimitError("cannot derive an id: the cause contains itself or is nested too deep") from None
         body = encode(freeze(parts, "a cause"))
     return DocId(f"{kind}:{letters_of(sha256(body).digest())}")
+
+
+def derive_ids(kind: str, count: int, *cause: object) -> list[DocId]:
+    """The ids of many effects of one cause: one digest, and a counter in place of its last letters."""
+    start = derive_id(kind, *cause)[:-_COUNTER_LETTERS]
+    return [DocId(start + _counter_text(number)) for number in range(count)]
+
+
+def _counter_text(number: int) -> str:
+    return "".join([_PAIRS[number >> shift & 1023] for shift in _COUNTER_SHIFTS])
 
 
 def _short_body(kind: str, cause: tuple[object, ...]) -> bytes | None:

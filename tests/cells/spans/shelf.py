@@ -12,10 +12,11 @@ from headwater.cells.replica import Replica
 from headwater.cells.space_port import RuntimePort, SpacePort
 from headwater.cells.span_records import Span, SpanQuestion
 from headwater.cells.transaction import Transaction
-from headwater.store.collection_record import CollectionRecord, Index, IndexField, doc_of
+from headwater.store.collection_record import CollectionRecord, Index, doc_of
 from headwater.store.commit import DeleteDoc, SetDoc
 from headwater.store.declaring import declare
 from headwater.store.document import StoredDocument
+from headwater.store.index_field import IndexField
 from headwater.values.address import doc_key
 from headwater.values.ids import MAIN, DocKey, Seq, SessionId
 from headwater.values.sortkey import AFTER, encode_field

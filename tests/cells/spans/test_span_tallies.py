@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from headwater.cells.span_records import AnswerKind, SpanQuestion
 from headwater.cells.span_tallies import ExistsTally, SumTally, Tally, answer_digest, tally_of
-from headwater.store.collection_record import IndexField
+from headwater.store.index_field import IndexField
 from headwater.values.sortkey import Elapsed, Ordered
 from headwater.values.tree import ABSENT
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from contextvars import copy_context
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
@@ -249,7 +250,8 @@ def test_threads_of_one_opening(url: str) -> None:
             failed.append(error)
 
     with ledger.app.open(url):
-        threads = [Thread(target=work, args=(first,)) for first in (100, 200, 300)]
+        # In the context of the opening: other tests may have left spaces open.
+        threads = [Thread(target=copy_context().run, args=(work, first)) for first in (100, 200, 300)]
         for each in threads:
             each.start()
         for each in threads:

@@ -19,6 +19,8 @@ from tests.values.schema.shapes import Node, Note
 from tests.values.schema.test_shape import HINTS, Bits, Open, kept
 from tests.values.strategies import plain_values
 
+NUMBERS = st.integers(-(2**63), 2**63 - 1)
+
 
 @pytest.mark.parametrize("hint", HINTS, ids=str)
 @given(tree=plain_values)
@@ -72,7 +74,7 @@ def test_a_type_may_contain_itself() -> None:
     assert check.misfit(ABSENT, bad) == (("children", 0, "best", "name"), "expected str, got int 5")
 
 
-@given(st.lists(st.integers(), max_size=6), st.lists(st.integers() | st.text(max_size=2), max_size=6))
+@given(st.lists(NUMBERS, max_size=6), st.lists(NUMBERS | st.text(max_size=2), max_size=6))
 def test_elements_that_were_there_before_are_not_checked(before: list[int], more: list[int | str]) -> None:
     shape, records = kept(list[str])
     check = TypeChecks(records).of(shape)

@@ -13,7 +13,7 @@ from headwater.cells.document_operations import exists
 from headwater.cells.gathered_documents import GATHERED, Gathered
 from headwater.cells.query import Query
 from headwater.cells.query_rows import Asked
-from headwater.cells.query_source import QuerySource
+from headwater.cells.query_source import DeclaredCollection, QuerySource
 from headwater.cells.space_port import SpacePort
 from headwater.cells.transaction import Transaction
 from headwater.cells.unique_values import UniqueRows
@@ -68,6 +68,10 @@ class Collection(Query[D]):
     def record(self) -> CollectionRecord:
         """The record that is stored in the space. Raises DeclarationError for a field without an order."""
         return self._source.record()
+
+    def declaration(self) -> DeclaredCollection:
+        """The record, and what documents from before its changes may have."""
+        return self._source.declaration()
 
     @property
     def document_class(self) -> type[D]:
@@ -180,17 +184,21 @@ class Collection(Query[D]):
             raise
         return done
 
-    def _insert(self, tx: Transaction, trees: Iterable[Value], unique: UniqueRows, before: int) -> int:
+    def _insert(self, tx: Transaction, trees: Iterator[Value], unique: UniqueRows, before: int) -> int:
         source, space, count = self._source, unique.space, 0
-        for tree in trees:
-            doc = space.key(space.mint(source.kind, tx), source.scope)
-            count += 1
-            try:
-                unique.check(doc, tree)
-            except DuplicateError as error:
-                message = f"insert_many(...): row {before + count}: {error.message}"
-                raise DuplicateError(message, **error.facts, row=before + count) from None
-            tx.make(doc, tree)
+        while found := list(islice(trees, BATCH)):
+            ids = space.mint_many(source.kind, tx, len(found))
+            rows = [(space.key(each, source.scope), tree) for each, tree in zip(ids, found, strict=True)]
+            are_new = unique.are_new(rows)
+            for doc, tree in rows:
+                count += 1
+                if not are_new:
+                    try:
+                        unique.check(doc, tree)
+                    except DuplicateError as error:
+                        message = f"insert_many(...): row {before + count}: {error.message}"
+                        raise DuplicateError(message, **error.facts, row=before + count) from None
+                tx.make(doc, tree)
         return count
 
     def _trees(self, rows: Iterator[object], gathered: Gathered, before: int) -> Iterator[Value]:

@@ -16,6 +16,7 @@ from headwater.cells.query_plan import FIELDS_MAX
 from headwater.cells.query_source import Expires, QuerySource
 from headwater.declare.collections.allowing import Allowance, owner_of, rules_for
 from headwater.declare.collections.collection import Collection
+from headwater.declare.collections.declared_changes import DeclaredChange, check_types, checked_changes
 from headwater.declare.verb_port import CURRENT_BUILDER, Verbs
 from headwater.errors import DeclarationError, HeadwaterError
 from headwater.values.author_text import safe_repr
@@ -93,6 +94,7 @@ class CollectionVerb(Verbs):
         after: Duration = 0,
         owner: object = None,
         rules: Sequence[Allowance] = (),
+        changes: Sequence[DeclaredChange] = (),
     ) -> Collection[D]:
         """Declare the collection of a class: its documents can be found by their fields.
 
@@ -111,6 +113,8 @@ class CollectionVerb(Verbs):
             after: How long after the time in this field a document expires: `"30d"`.
             owner: The field with the name of the actor whose document it is, for rules that allow `"own"`.
             rules: What each role may do at a server, made by `hw.allow`. Without rules, the right to the space counts.
+            changes: Fields that are renamed, retyped or dropped since some of the documents were written, made by
+                `hw.renamed`, `hw.retyped` and `hw.dropped`.
 
         Returns:
             The collection, which is also the query of all its documents.
@@ -160,15 +164,17 @@ class CollectionVerb(Verbs):
             _expires(kind, expires, after, where),
             owner_field,
             rules_for(kind, rules, owner_field, where),
+            changed := checked_changes(kind, changes, where),
         )
         try:
+            check_types(kind, changed, f"{where}: changes")
             of.named()
         except HeadwaterError as error:
             # A type that is declared after the class: checked when the app is opened.
             if not is_unresolved(error):
                 raise
         made = Collection(of, f"collection:{word}")
-        kind._hw_collect(word, scope, where)  # noqa: SLF001  # no public names
+        kind._hw_collect(word, scope, changed, where)  # noqa: SLF001  # no public names
         self._declare(made.declared_name, made, where)
         self._start_collection(made)
         return made

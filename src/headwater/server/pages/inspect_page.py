@@ -90,7 +90,7 @@ class Inspections:
         for turn in range(TRIES):
             channel = await self._authenticator.spaces.channel(space, create=False)
             channel.keep()
-            may_read = partial(channel.may_read, branch, access=access)
+            may_read = partial(channel.rules.may_read, branch, access=access)
             may_see = SessionScope(actor, _PAGE, may_read).holds
             inspector = StoredInspector(channel.storage, request.scope, origin="server", may_see=may_see, actor=actor)
             try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from typing import Final, TypeVar
 
@@ -31,10 +31,10 @@ from headwater.runtime.attached_replica import Delivered
 from headwater.runtime.expiry import AGAIN_MS, Expiry, expiry_of
 from headwater.server.metrics import Histogram
 from headwater.server.server_limits import PAUSE_S
-from headwater.server.spaces.rule_changes import changed_rules
 from headwater.server.spaces.space_answers import ConnectionPort, SpaceAnswer, made
+from headwater.server.spaces.space_rules import SpaceRules, changed_rules
 from headwater.store import resumption
-from headwater.store.collection_rules import Access, Rules
+from headwater.store.collection_rules import Access
 from headwater.store.commit import Commit, CommitOutcome, Committed, NewObservation, Refused, Submission
 from headwater.store.engine import Engine
 from headwater.store.retention import Retention, is_dropped
@@ -99,9 +99,7 @@ class Channel:
         # Connections with frames to be flushed at the end of this turn of the loop, in this order.
         self._pushed: dict[ConnectionPort, None] = {}
         self.connections: dict[SessionId, ConnectionPort] = {}
-        # The rules of collections that have any, by branch and kind, as of the newest decided commit. Replaced as a
-        # whole by the deciding thread, read by all.
-        self.rules: dict[BranchId, Mapping[str, Rules]] = {}
+        self.rules: Final = SpaceRules()
         # The newest sequence number sent to any client.
         self.head = storage.join(self)
         self.delivered = 0
@@ -133,7 +131,7 @@ class Channel:
         self._use_now()
         branch = connection.talk.branch
         watches = self._watches.setdefault(branch, Watches())
-        watches.ruled = frozenset(self.rules[branch])
+        watches.ruled = self.rules.kinds(branch)
         watches.enter(connection)
 
     def last_of(self, branch: BranchId, session: SessionId) -> int:
@@ -144,7 +142,7 @@ class Channel:
 
         def look(engine: Engine) -> int:
             engine.documents.branch(branch)
-            self._load_rules(engine, branch)
+            self.rules.load(engine, branch)
             # A new session has no decided commits, and a reader stores nothing.
             if session and is_dropped(engine, session):
                 message = f"this session of space {self.storage.name!r} is older than sessions are kept; open it again"
@@ -158,22 +156,7 @@ class Channel:
 
     def load_rules(self, branch: BranchId) -> None:
         """Load the rules of a branch. Not in the loop."""
-        self._use(lambda engine: self._load_rules(engine, branch))
-
-    def _load_rules(self, engine: Engine, branch: BranchId) -> None:
-        if branch not in self.rules:
-            records = engine.collections.records(branch)
-            self.rules[branch] = {kind: each.rules for kind, each in records.items() if each.rules.rules}
-
-    def may_read(self, branch: BranchId, kind: str, access: Access) -> bool:
-        """Whether a session may read the documents of a collection. The rules of the branch are loaded."""
-        rules = self.rules[branch].get(kind)
-        return rules is None or rules.may_read(access)
-
-    def may_change(self, branch: BranchId, kind: str, access: Access) -> bool:
-        """Whether there is anything of a collection that a session may write, by its rules."""
-        rules = self.rules[branch].get(kind)
-        return rules is None or rules.may_change(access)
+        self._use(lambda engine: self.rules.load(engine, branch))
 
     def _use(self, work: Callable[[Engine], _T]) -> _T:
         """Run a function on the storage, not in the loop. After a disk failure the next client reopens the file."""
@@ -300,11 +283,7 @@ class Channel:
 
     def deliver(self, decided: Delivered) -> None:
         """Called by the deciding thread, while the storage is locked."""
-        if self.rules:
-            for branch, kind, rules in changed_rules(decided):
-                if branch in self.rules:
-                    others = {each: found for each, found in self.rules[branch].items() if each != kind}
-                    self.rules[branch] = {**others, kind: rules} if rules.rules else others
+        self.rules.change(decided)
         self._put(decided)
 
     def _put(self, what: Delivered | SpaceAnswer) -> None:
@@ -385,7 +364,7 @@ class Channel:
             if connection.talk.branch in changed and not connection.may("own"):
                 connection.talk.turned_away("the rules of a collection have changed; connect again")
         for branch in changed & self._watches.keys():
-            self._watches[branch].ruled = frozenset(self.rules[branch])
+            self._watches[branch].ruled = self.rules.kinds(branch)
 
     def _push(self, connection: ConnectionPort, frame: bytes, news: list[New]) -> None:
         judged = 0

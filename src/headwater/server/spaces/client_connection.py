@@ -162,7 +162,7 @@ class ClientConnection:
     @property
     def has_rules(self) -> bool:
         """Whether a collection of its branch has rules."""
-        return self.channel is not None and bool(self.channel.rules[self.talk.branch])
+        return self.channel is not None and bool(self.channel.rules.kinds(self.talk.branch))
 
     @property
     def has_roles(self) -> bool:
@@ -174,14 +174,14 @@ class ClientConnection:
         if not self.has_rules:
             return True
         assert self.channel is not None
-        return self.channel.may_read(self.talk.branch, kind, self._access())
+        return self.channel.rules.may_read(self.talk.branch, kind, self._access())
 
     def may_change(self, kind: str) -> bool:
         """Whether it may write anything of a collection now, by its rules."""
         if not self.has_rules:
             return True
         assert self.channel is not None
-        return self.channel.may_change(self.talk.branch, kind, self._access())
+        return self.channel.rules.may_change(self.talk.branch, kind, self._access())
 
     def refused(self, verdict: Refused) -> None:
         """Record a commit that was refused for lack of a right."""
@@ -318,7 +318,7 @@ class ClientConnection:
         self.talk.session, self.talk.branch = session, branch
         channel.enter(self)
         self.talk.space, self.talk.actor = asked.space, actor
-        writes = right < Right.WRITE and any(map(self.may_change, channel.rules[branch]))
+        writes = right < Right.WRITE and any(map(self.may_change, channel.rules.kinds(branch)))
         opened = SpaceOpened(
             asked.space, session, resume, channel.head, actor, right.word, last, space_id, lineage, writes
         )
