@@ -14,8 +14,9 @@ import headwater as hw
 from headwater.machine import machine as real
 from headwater.server.server import Server, Serving
 from headwater.server.server_limits import FRAMES_TURN, PAUSE_S, SLICE_DOCS
-from headwater.server.spaces.channel import Channel, SpaceTurns
+from headwater.server.spaces.channel import Channel
 from headwater.server.spaces.server_socket import ServerSocket
+from headwater.server.spaces.space_turns import SpaceTurns
 from tests.server.running import settle_in
 
 

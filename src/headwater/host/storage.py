@@ -59,7 +59,6 @@ LINGER_S: Final = 0.002
 LINGER_ROUNDS: Final = 25
 """Rounds without work after which the thread sleeps until it is woken: an idle space costs nothing."""
 
-
 TABLE_SESSION: Final = SessionId("riding")
 """The session of table transactions that are not part of a commit of documents."""
 

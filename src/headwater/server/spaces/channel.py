@@ -33,6 +33,7 @@ from headwater.server.metrics import Histogram
 from headwater.server.server_limits import PAUSE_S
 from headwater.server.spaces.space_answers import ConnectionPort, SpaceAnswer, made
 from headwater.server.spaces.space_rules import SpaceRules, changed_rules
+from headwater.server.spaces.space_turns import SpaceTurns
 from headwater.store import resumption
 from headwater.store.collection_rules import Access
 from headwater.store.commit import Commit, CommitOutcome, Committed, NewObservation, Refused, Submission
@@ -58,25 +59,6 @@ log: Final = logging.getLogger("headwater.server")
 
 CANNOT_WRITE: Final = "the server cannot use its disk now; try again"
 """The reason sent when a connection is closed because of the disk."""
-
-
-class SpaceTurns:
-    """Which spaces of a server were used last: a large answer pauses while another space is in use."""
-
-    def __init__(self) -> None:
-        # Used since the last pause, by the identity of the channel: at most two are of interest.
-        self._used: tuple[object, ...] = ()
-
-    def use(self, channel: object) -> None:
-        """A client uses a space."""
-        used = self._used
-        if channel not in used:
-            self._used = (*used[-1:], channel)
-
-    def others_used(self, channel: object) -> bool:
-        """Whether another space was used since this was last asked."""
-        used, self._used = self._used, ()
-        return any(other is not channel for other in used)
 
 
 class Channel:

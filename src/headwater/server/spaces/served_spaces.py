@@ -39,8 +39,9 @@ from headwater.machine import machine
 from headwater.runtime.expiry import ROUND_MS
 from headwater.server.metrics import WorkCounts
 from headwater.server.server_limits import DRAIN_S, EMPTY_S, IDLE_S, SHRINKS_MAX, SPACES_MAX, SPARE_S
-from headwater.server.spaces.channel import Channel, SpaceTurns
+from headwater.server.spaces.channel import Channel
 from headwater.server.spaces.client_connection import UNKNOWN, ClientConnection, rights_unknown
+from headwater.server.spaces.space_turns import SpaceTurns
 from headwater.store.retention import Retention
 from headwater.sync.frame_limits import FRAME_BYTES_MAX, PENDING_MAX, WATCHES_MAX
 from headwater.sync.frames import Open
