@@ -25,11 +25,25 @@ from tests.support.spaces import Space, admit, put
 _m = maker("collections", STORAGE)
 
 KEYS: Final = (
-    _m("gone_forgotten", "store.entries:Entries.lay", "insort(self._gone, before)", "pass", "keys"),
-    _m("added_forgotten", "store.entries:Entries.lay", "insort(self._added, after)", "pass", "keys"),
-    _m("page_not_advanced", "store.entries:Entries.build_fold", "self._gone.copy()", "[]", "keys"),
-    _m("undone_out_kept", "store.entries:Undone.undo", "self.out.add(after)", "pass", "the past"),
-    _m("undone_back_lost", "store.entries:Undone.undo", "self.back.add(before)", "pass", "the past"),
+    _m("gone_forgotten", "store.key_changes:KeyChanges.lay", "insort(self.gone, before)", "pass", "keys"),
+    _m("added_forgotten", "store.key_changes:KeyChanges.lay", "insort(self.added, after)", "pass", "keys"),
+    _m("page_not_advanced", "store.entries:Entries.build_fold", "gone.copy()", "[]", "keys"),
+    _m("undone_out_kept", "store.entries:Entries.span", "between(undone.added, lo, hi)", "()", "the past"),
+    _m("undone_back_lost", "store.entries:Entries.span", "between(undone.gone, lo, hi)", "[]", "the past"),
+    _m(
+        "later_changes_of_another_commit",
+        "store.collections:Collections._changes_after",
+        "known.since != seq",
+        "False",
+        "the past",
+    ),
+    _m(
+        "later_changes_not_advanced",
+        "store.collections:Collections._changes_after",
+        "known.changes.lay",
+        "id",
+        "the past",
+    ),
     _m(
         "shifts_of_every_branch",
         "store.collections:Collections._current",

@@ -22,7 +22,8 @@ from headwater.errors import (
 )
 from headwater.store import branching
 from headwater.store.backend import EntryFold, Fold
-from headwater.store.collection_record import CollectionRecord, Index, doc_of, keys_of
+from headwater.store.collection_record import CollectionRecord, Index, Shift, doc_of, keys_of
+from headwater.store.collections import Collections
 from headwater.store.commit import (
     Absent,
     Commit,
@@ -353,6 +354,25 @@ def test_span_as_of_each_commit_is_what_it_was_then(declared: Space) -> None:
         declared.reopen()
     with pytest.raises(HistoryError, match="are not known any more"):
         keys(declared.engine, through=Seq(0))
+
+
+@pytest.mark.pure("replaces a method")
+def test_a_reader_that_is_behind_goes_over_later_commits_once(declared: Space, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, seq = declared.engine, declared.engine.head
+    before, looked = keys(engine), list[int]()
+
+    def shifts_after(found: Collections, branch: BranchId, seq: Seq) -> list[Shift] | None:
+        later = original(found, branch, seq)
+        looked.append(len(later or ()))
+        return later
+
+    original = Collections.shifts_after
+    monkeypatch.setattr(Collections, "shifts_after", shifts_after)
+    writer = declared.writer("ann")
+    for number in range(100):
+        writer.accept(order(number, "open", number))
+        assert keys(engine, through=seq) == before
+    assert sum(looked) == 100, "each of them once, not by every read"
 
 
 def test_index_outlives_compaction(declared: Space) -> None:

@@ -39,9 +39,10 @@ from headwater.store.collection_record import (
 from headwater.store.collection_rules import Access
 from headwater.store.commit import Commit, CommitEntry, Conflict, Effect, Refused, SpanRead, Submission, Verdict
 from headwater.store.document import Documents
-from headwater.store.entries import Entries, Undone
+from headwater.store.entries import Entries
 from headwater.store.features import COLLECTIONS, parse
 from headwater.store.guard import RECORDS, declares, misfit, objection
+from headwater.store.key_changes import KeyChanges
 from headwater.store.sessions import Session, Sessions
 from headwater.store.shifts import Feed
 from headwater.store.span_conflicts import SpanView, first_hit
@@ -56,6 +57,19 @@ _NO_SHIFTS: Final[list[Shift]] = []
 _NO_RECORDS: Final[Mapping[str, CollectionRecord]] = {}
 
 IndexKey: TypeAlias = tuple[BranchId, str]
+
+
+class LaterChanges:
+    """The changes of an index after a commit, as far as they are known."""
+
+    __slots__ = ("changes", "since", "through", "undone")
+
+    def __init__(self, since: Seq, through: Seq, undone: int, changes: KeyChanges) -> None:
+        self.since = since
+        self.through = through
+        # How often commits had been forgotten when it was begun.
+        self.undone = undone
+        self.changes = changes
 
 
 class Collections:
@@ -80,6 +94,8 @@ class Collections:
         self._records: dict[BranchId, dict[str, CollectionRecord]] = {}
         self._stored: dict[IndexKey, IndexRow] = {}
         self._entries: dict[IndexKey, Entries] = {}
+        # Of the reader that was last behind: one that reads many spans as of one commit goes over later shifts once.
+        self._later: dict[IndexKey, LaterChanges] = {}
         # Indexes whose keys are written with the next commits, one at a time. No property: each batch looks at it.
         self.due: dict[IndexKey, None] = {}
         self._feed = Feed(backend, documents.folded)
@@ -346,19 +362,32 @@ class Collections:
         entries = self._current(branch, index)
         undone = None
         if through is not None and through < entries.through:
-            later = self.shifts_after(branch, through) if through >= entries.since else None
-            if later is None:
+            undone = self._changes_after(branch, index, through) if through >= entries.since else None
+            if undone is None:
                 message = (
                     f"the keys of {index} as of commit {through} are not known any more; "
                     "`.scan()` reads the documents as of that commit"
                 )
                 raise HistoryError(message, index=index, seq=through, first=entries.since)
-            undone = Undone(lo, hi)
-            for shift in reversed(later):
-                for move in reversed(shift.moves):
-                    if move.index == index:
-                        undone.undo(move.before, move.after)
+        elif self._later:
+            self._later.pop((branch, index), None)
         return entries.span(lo, hi, limit, reverse=reverse, undone=undone)
+
+    def _changes_after(self, branch: BranchId, index: str, seq: Seq) -> KeyChanges | None:
+        """What later commits did to the keys of an index; None if it is not known so far back."""
+        known = self._later.get((branch, index))
+        if known is None or known.since != seq or known.undone != self._feed.undone:
+            known = LaterChanges(seq, seq, self._feed.undone, KeyChanges())
+        later = self.shifts_after(branch, known.through)
+        if later is None:
+            return None
+        if later:
+            known.changes.lay(
+                [(move.before, move.after) for shift in later for move in shift.moves if move.index == index]
+            )
+            known.through = later[-1].seq
+        self._later[branch, index] = known
+        return known.changes
 
     def _current(self, branch: BranchId, index: str) -> Entries:
         """The keys of an index, with all commits that are decided."""
