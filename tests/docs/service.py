@@ -24,8 +24,9 @@ class Service:
         self._listens = threading.Event()
         self._reading = threading.Thread(target=self._read, daemon=True)
         self._reading.start()
-        assert self._listens.wait(SECONDS_MAX)
-        assert self.port, "".join(self.lines)
+        if not self._listens.wait(SECONDS_MAX) or not self.port:
+            self.process.kill()
+            raise AssertionError("it does not listen:\n" + "".join(self.lines))
 
     def _read(self) -> None:
         assert self.process.stderr is not None
