@@ -65,7 +65,7 @@ BUILT: Final = (*INDEX, Column("built", text=lambda record: "built" if record["b
 
 @click.group("collections", cls=Group, default="ls")
 def collections() -> None:
-    """List the collections of a space, check, migrate and deploy them, and manage indexes."""
+    """List, check, migrate and deploy collections, and manage indexes."""
 
 
 @collections.command("ls")

@@ -70,11 +70,14 @@ def test_ten_thousand_connections_leave_nothing_behind(served: Served) -> None:
 def test_client_that_ends_its_side_and_reads_nothing_does_not_stay(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headwater.server.spaces.server_socket.PING_S", 0.2)
     space = served.space()
     with served.enter(space) as raw:
         assert isinstance(raw.write(1, SetDoc(doc("a"), bytes(8 << 20))), Committed)
-        channel = served.spaces.channels[space]
+    channel = served.spaces.channels[space]
+    eventually(lambda: not channel.connections)
+    # From here on, so that the large document is stored at any pace.
+    monkeypatch.setattr("headwater.server.spaces.server_socket.PING_S", 0.2)
+    with served.enter(space) as raw:
         client = next(iter(channel.connections.values()))
         raw.say(Pull(2, (doc("a"),)))
         # Or cut off before, on a busy machine: it answers no pings.
