@@ -251,7 +251,7 @@ def test_the_command_line_lists_what_was_rejected_by_the_other_space(mail: Mail)
 
 @pytest.mark.parametrize("is_open", [False, True], ids=["closed", "open"])
 def test_the_command_line_knows_an_event_by_the_id_of_its_ticket_too(mail: Mail, is_open: bool) -> None:
-    """A ticket has the id that the event has in the other space. The sender lists it under an id of its own, unless it was sent with `once`."""
+    """A ticket has the id that the event has in the other space. Its sender lists it under an id of its own."""
 
     @mail.far.handler
     def never(by: int) -> None:

@@ -93,3 +93,15 @@ def test_a_level_that_a_test_sets_is_gone_after_it() -> None:
         set_up(logger, io.StringIO(), json=True, verbose=True)
         assert logger.level == logging.DEBUG
     assert (logger.level, logger.handlers) == before
+
+
+def test_logging_that_a_test_turns_off_is_on_after_it(caplog: pytest.LogCaptureFixture) -> None:
+    logger = logging.getLogger("headwater")
+    with loggers_restored():
+        logging.disable(logging.CRITICAL)
+        logging.root.setLevel(logging.CRITICAL)
+        logger.disabled = True
+        logging.setLogRecordFactory(lambda *_, **__: pytest.fail("a line of an earlier test"))
+        logger.warning("not heard")
+    logger.warning("heard")
+    assert caplog.messages == ["heard"]

@@ -74,15 +74,24 @@ def limited(name: str, limit_s: float = LIMIT_S, again_s: float = AGAIN_S) -> It
 
 @contextmanager
 def loggers_restored() -> Iterator[None]:
-    """Levels and handlers of the product's loggers are after a test what they were before it."""
-    before = {name: (logger.level, logger.propagate, list(logger.handlers)) for name, logger in _loggers()}
+    """What decides whether a line is logged is after a test what it was before it, for every logger.
+
+    Worlds of the simulator turn logging off in their process. Tests that make one here would silence all later ones.
+    """
+    before = {
+        name: (logger.level, logger.propagate, logger.disabled, list(logger.handlers)) for name, logger in _loggers()
+    }
+    level, disabled, factory = logging.root.level, logging.root.manager.disable, logging.getLogRecordFactory()
     try:
         yield
     finally:
         for name, logger in _loggers():
             if name in before:  # one that is new has what its module gave it
-                level, logger.propagate, logger.handlers[:] = before[name]
-                logger.setLevel(level)
+                own, logger.propagate, logger.disabled, logger.handlers[:] = before[name]
+                logger.setLevel(own)
+        logging.root.setLevel(level)
+        logging.setLogRecordFactory(factory)
+        logging.disable(disabled)
 
 
 def _loggers() -> list[tuple[str, logging.Logger]]:
