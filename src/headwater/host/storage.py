@@ -2,9 +2,8 @@
 
 The thread that holds the lock decides a group. A thread that waits for its commits does it itself, without a switch to
 another thread; otherwise the storage's own thread does, a moment later. Every attached replica gets the outcomes in the
-order of the log. Readers that miss a document ask the engine under the same lock.
-
-While a program goes on committing, a thread writes one group and the program decides the next, whose outcomes wait.
+order of the log. Readers that miss a document ask the engine under the same lock. While a program goes on committing,
+a thread writes one group and the program decides the next, whose outcomes wait.
 
 Length: everything that the one lock guards is in one place.
 """
