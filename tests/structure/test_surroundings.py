@@ -11,8 +11,11 @@ from pathlib import Path
 
 import pytest
 
+import headwater as hw
+from headwater.cells.context import open_spaces
+from headwater.host.space_facade import opening_of
 from headwater.server.server_log import set_up
-from tests.support.surroundings import descendants, interruptible, limited, loggers_restored
+from tests.support.surroundings import descendants, interruptible, limited, loggers_restored, spaces_closed
 
 ROOT = Path(__file__).parents[2]
 SAFETY_S = 120
@@ -105,3 +108,18 @@ def test_logging_that_a_test_turns_off_is_on_after_it(caplog: pytest.LogCaptureF
         logger.warning("not heard")
     logger.warning("heard")
     assert caplog.messages == ["heard"]
+
+
+def test_a_test_that_leaves_a_space_open_fails_and_leaves_none() -> None:
+    with hw.App("earlier").open("memory:") as earlier:
+        with pytest.raises(pytest.fail.Exception, match="left 2 open: 'main', 'main'"), spaces_closed():
+            left = [hw.App("left").open("memory:") for _ in range(2)]
+            hw.App("closed").open("memory:").close()
+        assert (open_spaces(), [space.closed for space in left]) == ([opening_of(earlier)], [True, True])
+
+
+def test_a_test_that_fails_and_leaves_a_space_open_shows_its_own_error() -> None:
+    with pytest.raises(KeyError), spaces_closed():
+        hw.App("left").open("memory:")
+        raise KeyError
+    assert open_spaces() == []

@@ -99,6 +99,29 @@ def _loggers() -> list[tuple[str, logging.Logger]]:
     return [(name, each) for name, each in known if name.startswith("headwater") and isinstance(each, logging.Logger)]
 
 
+@contextmanager
+def spaces_closed() -> Iterator[None]:
+    """No space that is opened inside is open after it. A test that leaves one fails, and the ones after it do not.
+
+    Code outside of every space means the one that is open. With others, it would not know which one.
+    """
+    # The variables of a developer's shell are gone by now.
+    from headwater.cells.context import open_spaces
+
+    before = list(open_spaces())
+    try:
+        yield
+    finally:
+        left = [space for space in open_spaces() if space not in before]
+        for space in left:
+            with suppress(Exception):
+                space.abandon()  # type: ignore[attr-defined]  # every opening has it
+        open_spaces()[:] = [space for space in open_spaces() if space not in left]
+    if left:
+        names = ", ".join(repr(space.name) for space in left[:5])
+        pytest.fail(f"it left {len(left)} open: {names}; open each in a `with` block, or close it in a fixture")
+
+
 def exit_soon() -> None:
     """All tests are done: what is left may take a while, not for ever."""
     faulthandler.dump_traceback_later(EXIT_S, exit=True, file=sys.__stderr__)
