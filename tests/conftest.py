@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterator
 import pytest
 
 from tests.support import compiled, halves
-from tests.support.surroundings import exit_soon, interruptible, limited, loggers_restored, scrub
+from tests.support.surroundings import exit_soon, interruptible, limited, loggers_restored, scrub, spaces_closed
 
 scrub()
 
@@ -44,6 +44,12 @@ def _interruptible() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _loggers_restored() -> Iterator[None]:
     with loggers_restored():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _spaces_closed() -> Iterator[None]:
+    with spaces_closed():
         yield
 
 

@@ -41,7 +41,7 @@ from headwater.runtime.error_report import ErrorMode, OnError
 from headwater.runtime.lease import Lease
 from headwater.runtime.opening import Opening
 from headwater.runtime.opening_steps import begin
-from headwater.runtime.options import DemandPolicy, OpenOptions, Options, Where
+from headwater.runtime.options import DemandPolicy, OpenOptions, Options, Where, options_for_opening
 from headwater.runtime.tracebacks import install
 from headwater.runtime.type_records import keep_types
 from headwater.scheduler.scheduler_limits import FAILED_MAX
@@ -343,8 +343,7 @@ class App(AppNeeds, CollectionVerb):
                 print(space.closed)  # False
             ```
         """
-        options.setdefault("on_error", "raise")
-        return AppOpening(self, url, Options(**options))
+        return AppOpening(self, url, options_for_opening(options))
 
     def aopen(
         self,

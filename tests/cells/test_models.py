@@ -240,8 +240,8 @@ def test_what_was_stored_is_what_was_seen(program: Any) -> None:
 
     storage = open_space("memory:")
 
-    def opened() -> hw.Space:
-        lease, options, parts = Lease(storage, None), Options(), host_parts(OpeningInspection)
+    def opened(release: Callable[[], None] | None = None) -> hw.Space:
+        lease, options, parts = Lease(storage, None, release), Options(), host_parts(OpeningInspection)
         return hw.Space(PlainOpening(lease, PlainRuntime(lease, options, parts), app, options, parts))
 
     one = opened()
@@ -251,12 +251,13 @@ def test_what_was_stored_is_what_was_seen(program: Any) -> None:
         run(one, deepcopy(START), program)
         one.sync()
         expected = seen()
-        two = opened()
+        two = opened(lambda: None)
         two._opening.enter()
         try:
             assert seen() == expected
         finally:
             two._opening.leave()
+            two.close()
     finally:
         one._opening.leave()
         one.close()

@@ -1,4 +1,4 @@
-"""A run, handling or block reads another space through its replica: each document once, as first seen."""
+"""Rule 9: a run, handling or block reads another space through its replica: each document once, as first seen."""
 
 from __future__ import annotations
 

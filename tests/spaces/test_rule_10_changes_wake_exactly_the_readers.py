@@ -1,4 +1,4 @@
-"""A change of a far document wakes the functions that read it, and no other."""
+"""Rule 10: a change of a far document wakes the functions that read it, and no other."""
 
 from __future__ import annotations
 

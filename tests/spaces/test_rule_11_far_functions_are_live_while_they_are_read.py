@@ -1,4 +1,4 @@
-"""A proxy node stands for the result of a far function: liveness, dormancy and calls reach across."""
+"""Rule 11: a proxy node stands for the result of a far function: liveness, dormancy and calls reach across."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""After a write, the space that is read settles before its readers; spaces that read each other take turns."""
+"""Rule 12: after a write, the space that is read settles first; spaces that read each other take turns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""At its end a run compares what it saw in other spaces with what is visible there."""
+"""Rule 13: at its end a run compares what it saw in other spaces with what is visible there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A handler sees far results as of now (I4): far functions that are not current run before it, or it waits."""
+"""Rule 14: a handler sees far results as of now (I4): what is not current runs before it, or the event waits."""
 
 from __future__ import annotations
 

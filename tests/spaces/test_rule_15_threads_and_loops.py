@@ -1,4 +1,4 @@
-"""Spaces in different threads or event loops: a notice goes to the other one, and nothing of it runs here."""
+"""Rule 15: spaces in different threads or loops: a notice goes to the other one, and nothing of it runs here."""
 
 from __future__ import annotations
 

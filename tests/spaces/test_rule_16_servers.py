@@ -1,4 +1,4 @@
-"""Rules 16 and 17, where the other space, the reading one, or both are at a server."""
+"""Rule 16: the space that is read may be at a server, and the one that reads, or both. Restarts are the same there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Restart: each app restores its own rows; two apps of one file resume without a run."""
+"""Rule 17: at a restart each app restores its own rows; two apps of one file resume without a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Restarting with reads in other spaces: exactly the readers of what has changed run."""
+"""Rules 17 to 20: after a restart exactly the readers of what has changed run, in this space or in another."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -108,3 +109,17 @@ def test_the_example_prints_what_it_says(tmp_path: Path) -> None:
         [sys.executable, str(EXAMPLE)], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True
     )
     assert done.stdout == "40 0\n32 2\n"
+
+
+@pytest.mark.parametrize("option", ["colour", "lease", "now"])
+def test_an_option_that_open_does_not_have_is_refused_when_the_opening_is_made(option: str) -> None:
+    with pytest.raises(TypeError, match=rf"App.opening\(\) got an unexpected keyword argument '{option}'"):
+        hw.App("shop").opening("memory:", **{option: 1})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("space", [7, b"main", ["main"]])
+def test_a_space_that_is_named_by_something_else_than_a_text_is_refused(space: Any) -> None:
+    with pytest.raises(UsageError, match="names no space"):
+        hw.App("shop").opening("memory:", space=space)
+    with pytest.raises(UsageError, match="names no space"):
+        hw.App("shop").open("memory:", space=space)

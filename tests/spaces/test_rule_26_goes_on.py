@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -246,3 +247,47 @@ def test_the_command_line_lists_what_was_rejected_by_the_other_space(mail: Mail)
     listed = CliRunner().invoke(cli, ["events", "ls", "--outgoing", "--json", "--url", mail.urls[0]])
     (record,) = json.loads(listed.output)
     assert (record["state"], record["reason"], record["facts"]) == ("rejected", "no", {"by": 1})
+
+
+@pytest.mark.parametrize("is_open", [False, True], ids=["closed", "open"])
+def test_the_command_line_knows_an_event_by_the_id_of_its_ticket_too(mail: Mail, is_open: bool) -> None:
+    """A ticket has the id that the event has in the other space. Its sender lists it under an id of its own."""
+
+    @mail.far.handler
+    def never(by: int) -> None:
+        raise hw.Reject("no", by=by)
+
+    def run(*words: str) -> list[dict[str, object]]:
+        done = CliRunner().invoke(cli, ["events", *words, "--json", "--url", mail.urls[0]])
+        assert done.exit_code == 0, done.output
+        found = json.loads(done.stdout)
+        return found if isinstance(found, list) else [found]
+
+    with ExitStack() as exits:
+        near = exits.enter_context(mail.open_near())
+        mail.fails = True
+        with mail.open_far():
+            with near.transaction():
+                failed, rejected = mail.add.send(5), never.send(6)
+                named = mail.add.once("x", by="till").send(7)
+            near.delivered()
+        with near.transaction(), mail.open_far():
+            waits, late = mail.add.send(8), mail.add.once("y", by="till").send(9)
+        mail.fails = False
+        if not is_open:
+            near.close()
+        listed = {each["event"]: each["state"] for each in [*run("ls"), *run("ls", "--outgoing")]}
+        assert sorted(map(str, listed.values())) == ["failed", "failed", "rejected", "undelivered", "undelivered"]
+        assert not {failed.id, rejected.id, waits.id} & set(listed)
+        for ticket in (failed, rejected, named, waits, late):
+            (shown,) = run("show", ticket.id)
+            assert (shown["event"], shown["state"]) in listed.items()
+        assert run("drop", waits.id)[0]["event"] in listed
+        run("drop", named.id)
+        missing = CliRunner().invoke(cli, ["events", "show", waits.id, "--url", mail.urls[0]])
+        assert (missing.exit_code, "there is no event" in missing.output) == (3, True)
+    with mail.open_far(), mail.open_near() as near:
+        near.delivered()
+        assert (run("redeliver", failed.id)[0]["event"] in listed, run("ls")) == (True, [])
+        near.delivered()
+        assert mail.got.value == 5 + 9

@@ -1,6 +1,7 @@
 """Rule 30: spaces that are not open are looked for by the resolver of the opening, and opened only to be read."""
 
 import asyncio
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -94,6 +95,23 @@ def test_another_file_in_the_place_of_the_space_is_not_taken_for_it(tmp_path: Pa
         assert other.id != far
     with tasks.open("tasks.db", resolve=lambda _: "people.db") as near:
         assert not hw.exists(near.doc(task, Task).owner)
+
+
+def test_of_two_files_with_its_id_none_is_taken_for_the_space(tmp_path: Path) -> None:
+    task, _, far = made()
+    [path] = (tmp_path / "data").glob("*.db")
+    copy = path.with_name("a copy.db")
+    shutil.copy(path, copy)
+    with tasks.open("tasks.db", resolve="data/") as near:
+        owner = near.doc(task, Task).owner
+        with pytest.raises(SpaceNotOpenError, match=r"a copy\.db.* have the id .* spaces new-id FILE") as refused:
+            _ = owner.name
+        assert (refused.value.facts["space"], hw.exists(owner)) == (far, False)
+        with people.open(path):
+            # The open one is meant.
+            assert (owner.name, hw.exists(owner)) == ("Ann", True)
+        copy.unlink()
+        assert owner.name == "Ann"
 
 
 def test_a_file_that_is_deleted_meanwhile_is_not_found(tmp_path: Path) -> None:

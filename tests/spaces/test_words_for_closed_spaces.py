@@ -31,6 +31,28 @@ def test_why_says_that_a_space_which_is_read_is_closed() -> None:
             assert "closed" not in hw.why(above)
 
 
+def test_why_says_that_a_function_which_met_a_closed_space_is_woken_by_its_opening() -> None:
+    near, far = hw.App("near"), hw.App("far")
+    n, own = far.cell("n", 1), near.cell("own", 1)
+
+    @near.computed
+    def above() -> int:
+        return n.value
+
+    @near.computed
+    def both() -> int:
+        return own.value + n.value
+
+    for name, function in (("first", above), ("second", both)):
+        near.sink(name=name)(function)
+    with near.open("near.db", on_error="log"):
+        assert hw.why(above).splitlines()[-1] == "It would be woken by the opening of what was not open"
+        assert "a change of near.own, or the opening of what was not open" in hw.why(both)
+        with far.open("far.db"):
+            assert above() == 1
+            assert "opening" not in hw.why(above)
+
+
 def test_what_another_space_refuses_is_reported_with_its_name() -> None:
     shop, bank = hw.App("shop"), hw.App("bank")
     count = shop.cell("count", 0)

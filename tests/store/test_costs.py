@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from headwater.host.space_files import open_space
-from headwater.store import document, engine
+from headwater.store import document, engine, folding
 from headwater.store.backends.memory_backend import MemoryBackend
 from headwater.store.backends.sqlite import SqliteBackend
 from headwater.store.commit import (
@@ -30,6 +30,7 @@ from headwater.store.conflict import EVERYTHING, Write, first_unseen
 from headwater.store.engine import Engine
 from headwater.store.sessions import Session
 from headwater.store.state_cache import DocState, ends_with_whole_layer
+from headwater.store.store_limits import DECODED_MAX
 from headwater.testing import SimClock
 from headwater.values.address import Depth, doc_key
 from headwater.values.ids import MAIN, LocalSeq, Seq, SessionId
@@ -228,19 +229,24 @@ def test_listing_reads_only_the_rows_that_it_returns(tmp_path: Path) -> None:
         assert step.startswith(("SEARCH", "SCALAR SUBQUERY")), step
 
 
+def counted_decodes(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The rows of the log that are decoded from now on."""
+    decodes: list[bytes] = []
+
+    def counting(body: bytes) -> Entry:
+        decodes.append(body)
+        return decode_entry(body)
+
+    monkeypatch.setattr(document, "decode_entry", counting)
+    return decodes
+
+
 @pytest.mark.parametrize("is_folded", [False, True])
 def test_reads_of_documents_that_one_commit_has_made_decode_it_once(
     monkeypatch: pytest.MonkeyPatch, *, is_folded: bool
 ) -> None:
     """As of a list whose elements were all made by one transaction: each reads its own document through that commit."""
-    decodes: list[bytes] = []
-    original = decode_entry
-
-    def counting(body: bytes) -> Entry:
-        decodes.append(body)
-        return original(body)
-
-    monkeypatch.setattr(document, "decode_entry", counting)
+    decodes = counted_decodes(monkeypatch)
     clock, backend, ann = SimClock(), MemoryBackend(), SessionId("ann")
     space = Engine(backend, clock)
     docs = [doc_key(f"d{number}") for number in range(50)]
@@ -255,3 +261,38 @@ def test_reads_of_documents_that_one_commit_has_made_decode_it_once(
         [outcome] = space.admit([Submission(commit)])
         assert type(outcome.verdict) is Committed
     assert len(decodes) == is_folded
+
+
+@pytest.mark.parametrize("commits", [2, DECODED_MAX])
+def test_documents_that_some_commits_have_written_together_decode_each_commit_once(
+    monkeypatch: pytest.MonkeyPatch, commits: int
+) -> None:
+    backend, ann = MemoryBackend(), SessionId("ann")
+    space = Engine(backend, SimClock())
+    docs = [f"d{number}" for number in range(20)]
+    space.admit([Submission(Commit(ann, LocalSeq(1), tuple(put(doc, {"n": 0}) for doc in docs)))])
+    for number in range(2, commits + 1):
+        # In small commits, so that no snapshot is made of a document.
+        patches = tuple(edit(doc, replace("n", to=number)) for doc in docs)
+        space.admit([Submission(Commit(ann, LocalSeq(number), patches))])
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(folding, "SNAPSHOT_SLACK_BYTES", 1_000_000)
+        space.fold()
+    decodes = counted_decodes(monkeypatch)
+    found = [space.documents.at(MAIN, doc_key(doc), space.head).value for doc in docs]
+    assert found == [{"n": commits}] * len(docs)
+    assert len(decodes) == commits
+
+
+def test_entries_are_kept_decoded_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend, ann = MemoryBackend(), SessionId("ann")
+    space = Engine(backend, SimClock())
+    for number in range(1, 4):
+        space.admit([Submission(Commit(ann, LocalSeq(number), (put(f"d{number}", "x" * 1_000),)))])
+    space.fold()
+    monkeypatch.setattr(document, "FOLD_BYTES", 2_500)
+    decodes = counted_decodes(monkeypatch)
+    for seq in (1, 2, 1, 3, 1, 2):
+        assert space.documents.entry(Seq(seq)) is not None
+    # Two fit: the third takes the place of the second, which was used before the first.
+    assert len(decodes) == 4

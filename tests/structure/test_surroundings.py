@@ -11,8 +11,11 @@ from pathlib import Path
 
 import pytest
 
+import headwater as hw
+from headwater.cells.context import open_spaces
+from headwater.host.space_facade import opening_of
 from headwater.server.server_log import set_up
-from tests.support.surroundings import descendants, interruptible, limited, loggers_restored
+from tests.support.surroundings import descendants, interruptible, limited, loggers_restored, spaces_closed
 
 ROOT = Path(__file__).parents[2]
 SAFETY_S = 120
@@ -93,3 +96,30 @@ def test_a_level_that_a_test_sets_is_gone_after_it() -> None:
         set_up(logger, io.StringIO(), json=True, verbose=True)
         assert logger.level == logging.DEBUG
     assert (logger.level, logger.handlers) == before
+
+
+def test_logging_that_a_test_turns_off_is_on_after_it(caplog: pytest.LogCaptureFixture) -> None:
+    logger = logging.getLogger("headwater")
+    with loggers_restored():
+        logging.disable(logging.CRITICAL)
+        logging.root.setLevel(logging.CRITICAL)
+        logger.disabled = True
+        logging.setLogRecordFactory(lambda *_, **__: pytest.fail("a line of an earlier test"))
+        logger.warning("not heard")
+    logger.warning("heard")
+    assert caplog.messages == ["heard"]
+
+
+def test_a_test_that_leaves_a_space_open_fails_and_leaves_none() -> None:
+    with hw.App("earlier").open("memory:") as earlier:
+        with pytest.raises(pytest.fail.Exception, match="left 2 open: 'main', 'main'"), spaces_closed():
+            left = [hw.App("left").open("memory:") for _ in range(2)]
+            hw.App("closed").open("memory:").close()
+        assert (open_spaces(), [space.closed for space in left]) == ([opening_of(earlier)], [True, True])
+
+
+def test_a_test_that_fails_and_leaves_a_space_open_shows_its_own_error() -> None:
+    with pytest.raises(KeyError), spaces_closed():
+        hw.App("left").open("memory:")
+        raise KeyError
+    assert open_spaces() == []

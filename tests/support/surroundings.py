@@ -74,20 +74,52 @@ def limited(name: str, limit_s: float = LIMIT_S, again_s: float = AGAIN_S) -> It
 
 @contextmanager
 def loggers_restored() -> Iterator[None]:
-    """Levels and handlers of the product's loggers are after a test what they were before it."""
-    before = {name: (logger.level, logger.propagate, list(logger.handlers)) for name, logger in _loggers()}
+    """What decides whether a line is logged is after a test what it was before it, for every logger.
+
+    Worlds of the simulator turn logging off in their process. Tests that make one here would silence all later ones.
+    """
+    before = {
+        name: (logger.level, logger.propagate, logger.disabled, list(logger.handlers)) for name, logger in _loggers()
+    }
+    level, disabled, factory = logging.root.level, logging.root.manager.disable, logging.getLogRecordFactory()
     try:
         yield
     finally:
         for name, logger in _loggers():
             if name in before:  # one that is new has what its module gave it
-                level, logger.propagate, logger.handlers[:] = before[name]
-                logger.setLevel(level)
+                own, logger.propagate, logger.disabled, logger.handlers[:] = before[name]
+                logger.setLevel(own)
+        logging.root.setLevel(level)
+        logging.setLogRecordFactory(factory)
+        logging.disable(disabled)
 
 
 def _loggers() -> list[tuple[str, logging.Logger]]:
     known = logging.Logger.manager.loggerDict.items()
     return [(name, each) for name, each in known if name.startswith("headwater") and isinstance(each, logging.Logger)]
+
+
+@contextmanager
+def spaces_closed() -> Iterator[None]:
+    """No space that is opened inside is open after it. A test that leaves one fails, and the ones after it do not.
+
+    Code outside of every space means the one that is open. With others, it would not know which one.
+    """
+    # The variables of a developer's shell are gone by now.
+    from headwater.cells.context import open_spaces
+
+    before = list(open_spaces())
+    try:
+        yield
+    finally:
+        left = [space for space in open_spaces() if space not in before]
+        for space in left:
+            with suppress(Exception):
+                space.abandon()  # type: ignore[attr-defined]  # every opening has it
+        open_spaces()[:] = [space for space in open_spaces() if space not in left]
+    if left:
+        names = ", ".join(repr(space.name) for space in left[:5])
+        pytest.fail(f"it left {len(left)} open: {names}; open each in a `with` block, or close it in a fixture")
 
 
 def exit_soon() -> None:

@@ -6,7 +6,7 @@ from typing import Final
 
 from headwater.cells.binding import WRITE_SPACE
 from headwater.cells.journal import Flags
-from headwater.cells.reading import MISSING
+from headwater.cells.reading import HANDLES, MISSING, NO_LINKS
 from headwater.cells.slot import Slot
 from headwater.cells.space_port import SpacePort
 from headwater.cells.traverse import ReadSource, Traverse
@@ -64,7 +64,7 @@ class DetachedValue(Slot):
     @property
     def may_link(self) -> bool:
         """Whether a stored value may contain links."""
-        return self._takes_handles
+        return self._linking != NO_LINKS
 
     def has_part(self, key: str) -> bool:
         """Whether it can have a part of that name."""
@@ -88,7 +88,7 @@ class DetachedValue(Slot):
         if isinstance(last, tuple) and last[0] is tree:
             # Loaded before, and without following a link: the same for every reader.
             return last[1]
-        if type(tree) in _SCALARS and not self._handles and (loaded := self._scalar(tree)) is not MISSING:
+        if type(tree) in _SCALARS and self._linking != HANDLES and (loaded := self._scalar(tree)) is not MISSING:
             return loaded
         doc = self._key(space)
         return self._load(space, Traverse(_Overlay(source, doc, self._path, tree), space, 0), doc, tree)

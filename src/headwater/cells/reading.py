@@ -36,6 +36,10 @@ _SHALLOW: Final = Depth.SHALLOW
 _SCALARS: Final = frozenset({int, str, float, bool})
 MISSING: Final = object()
 """Marks a missing value where None is a value."""
+NO_LINKS: Final = 0
+MAY_LINK: Final = 1
+HANDLES: Final = 2
+"""What the values of a slot may contain, in one field of it. Values with links or handles take documents and cells."""
 _NOTHING_READ: Final[tuple[object, object]] = (MISSING, None)
 
 FIX_ADVICE: Final = (
@@ -53,15 +57,14 @@ class Readable(HandleCopies):
         "_default",
         "_doc",
         "_guard",
-        "_handles",
         "_last",
+        "_linking",
         "_owner",
         "_parent",
         "_parts",
         "_path",
         "_place",
         "_schema",
-        "_takes_handles",
     )
 
     # Whether a transaction memoizes its value, for `Cell.value`.
@@ -88,9 +91,8 @@ class Readable(HandleCopies):
         self._place = None if scope == "space" else (doc, scope)
         self._path = path
         self._schema = schema
-        self._handles = schema.has_handles
-        # Values that are written here may contain documents and cells.
-        self._takes_handles = self._handles or schema.may_hold_links
+        # Whether its values are or contain handles, or may contain links.
+        self._linking = HANDLES if schema.has_handles else MAY_LINK if schema.may_hold_links else NO_LINKS
         # The value while nothing is stored; for a part of a record, the default of that field.
         self._default = default
         self._parent = parent
@@ -145,7 +147,7 @@ class Readable(HandleCopies):
     def _read_in(self, frame: ContextFrame) -> object:
         """The value for code in this context, without flags."""
         space, tx, doc = frame.space, frame.tx, self._doc
-        if tx is None or doc is None or self._handles:
+        if tx is None or doc is None or self._linking == HANDLES:
             return self._read_anywhere(0)
         if space.owner is not self._owner or space.needs_check:
             views = tx.views
@@ -185,7 +187,7 @@ class Readable(HandleCopies):
     def _read_anywhere(self, flags: Flags) -> object:
         space, source = self._source(UNTRACKED if flags & IGNORED_FOR_SCHEDULING else READ)
         doc = self._doc or space.key(*self._scope)
-        if self._handles:
+        if self._linking == HANDLES:
             loaded = self._load(space, Traverse(source, space, flags), doc, ABSENT)
         else:
             tree = source.read(doc, self._path, _DEEP, flags)
@@ -245,7 +247,7 @@ class Readable(HandleCopies):
         """The value of an empty address: its default, or None if the type allows it."""
         default = self._effective_default(traverse, doc)
         if default is not ABSENT:
-            resolved = traverse.resolve(doc, self._path) if self._handles else None
+            resolved = traverse.resolve(doc, self._path) if self._linking == HANDLES else None
             return (
                 default if resolved is None else with_handle_links(default, resolved.doc, resolved.path, self._schema)
             )

@@ -13,7 +13,7 @@ from headwater.cells.context import CONTEXT, UNTRACKED, find
 from headwater.cells.cross_space import WRITTEN, crossing_error
 from headwater.cells.journal import IGNORED_FOR_CONFLICT, IGNORED_FOR_SCHEDULING, Flags
 from headwater.cells.linked_spaces import LinkedSpace
-from headwater.cells.reading import MISSING, Readable
+from headwater.cells.reading import HANDLES, MISSING, Readable
 from headwater.cells.space_port import SpacePort
 from headwater.cells.transaction import Transaction
 from headwater.cells.traverse import ReadSource, ResolvedAddress, Traverse, holds_link, own_link
@@ -148,7 +148,7 @@ class Slot(Readable):
                 there = there.get(step, ABSENT)  # type: ignore[arg-type]
             else:
                 there = child(there, step)
-        if self._change is not None or (self._handles and own_link(tree) is None and holds_link(tree)):
+        if self._change is not None or (self._linking == HANDLES and own_link(tree) is None and holds_link(tree)):
             # A former name is removed; a link may lead to the value that is overwritten.
             self._put(space, tx, tree)
         elif (path and there is ABSENT) or (type(there) is FrozenDict and is_link(there)):
@@ -163,7 +163,7 @@ class Slot(Readable):
 
     def _stored(self, schema: Schema, new: object) -> Value:
         """An author's value as a tree. Raises SchemaError, AddressError or LimitError, naming this address."""
-        if self._takes_handles and WRITE_SPACE.get() is None:
+        if self._linking and WRITE_SPACE.get() is None:
             # Documents and cells in the value are checked to belong to this space.
             token = WRITE_SPACE.set(find(self._owner, self, UNTRACKED)[0])
             try:
@@ -189,7 +189,7 @@ class Slot(Readable):
         if self._change is not None:
             self._move(tx, self._target(space, tx, only_redirects=True))
         resolved = self._target(space, tx, only_redirects=True)
-        if self._handles:
+        if self._linking == HANDLES:
             there = get(tx.document(resolved.doc), resolved.path)
             stored = with_own_values(tree, resolved.doc, resolved.path, self._default if there is ABSENT else there)
             if stored is ABSENT:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -19,6 +20,7 @@ from headwater.cli.output import Column, Form, Record
 from headwater.cli.target import Target
 from headwater.errors import HeadwaterError, NotFoundError, SchemaError, UsageError
 from headwater.inspect.event_records import DropEvent, EventReport, ListEvents, RedeliverEvent, SendEvent, ShowEvent
+from headwater.inspect.inspector import Inspector
 from headwater.inspect.stored_events import droppable, meant_by
 from headwater.values.strict_json import parse_json
 from headwater.values.text import count_text, inert, inert_lines
@@ -142,13 +144,13 @@ def redeliver_events(
 ) -> None:
     """Carry out `events redeliver`."""
     limit = timeout_ms(timeout, no_wait=no_wait)
+    _check_names(names, every=every)
     with target.inspector() as inspector:
         failed = list(inspector.ask(ListEvents()))
         if to and not every:
             # What waits for a space that is gone has not failed.
             failed += [event for event in inspector.ask(ListEvents(outgoing=True)) if event.state == "undelivered"]
-    _check_names(names, every=every)
-    chosen = failed if every else _chosen(names, failed)
+        chosen = failed if every else _chosen(names, failed, inspector)
     records: list[Record] = []
     codes: list[Exit] = []
 
@@ -171,11 +173,15 @@ def redeliver_events(
         raise click.exceptions.Exit(worst)
 
 
-def _chosen(names: tuple[str, ...], failed: list[EventReport]) -> list[EventReport]:
+def _chosen(names: tuple[str, ...], failed: list[EventReport], inspector: Inspector) -> list[EventReport]:
     """The failed events of these names. All names are looked up before the first command."""
     chosen: dict[str, EventReport] = {}
     for name in names:
         found = meant_by(name, failed)
+        if found is None:
+            # The id of a ticket, if it was sent to another space.
+            with suppress(NotFoundError):
+                found = meant_by(inspector.ask(ShowEvent(event=name)).event, failed)
         if found is None:
             message = f"there is no failed event {name}; `headwater events ls` lists them"
             raise NotFoundError(f"{message}, `events show` tells whether it waits or was handled", event=name)

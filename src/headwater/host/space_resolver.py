@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from headwater.cells.context import CONTEXT
-from headwater.errors import HeadwaterError, LimitError, NotFoundError, SpaceHeldError
+from headwater.errors import HeadwaterError, LimitError, NotFoundError, SpaceHeldError, SpaceNotOpenError
 from headwater.host.read_only_space import ReadOnlyFile, ReadOnlySpace
 from headwater.host.space_files import is_open_here, locate, spaces_in
 from headwater.machine import machine
@@ -19,9 +19,13 @@ from headwater.store.backends.sqlite_peek import peek
 from headwater.store.space_identity import ID_KEY
 from headwater.values.ids import SpaceId
 from headwater.values.space_ids import is_space_id, stored_space_id
+from headwater.values.text import listed_text
 
 OPEN_MAX: Final = 64
 """Spaces that are open for reading at a time. Each has documents in memory, and for moments an open file."""
+
+_NAMED_MAX: Final = 4
+"""Copies that a message names."""
 
 
 class SpaceResolver:
@@ -39,7 +43,10 @@ class SpaceResolver:
         self._reading: tuple[object, set[SpaceId]] = (None, set())
 
     def find(self, space_id: SpaceId) -> ReadOnlySpace | None:
-        """The space; None if it is not found. Raises LimitError if one transaction reads too many."""
+        """The space; None if it is not found.
+
+        Raises LimitError if one transaction reads too many, and SpaceNotOpenError if several files have this id.
+        """
         with self._lock:
             self._count(space_id)
             known = self._open.get(space_id)
@@ -98,10 +105,15 @@ class SpaceResolver:
         if callable(self._where):
             found = self._where(space_id)
             return None if found is None else str(found)
-        for path in spaces_in(Path(self._where)):
-            if self._id_in(path) == space_id:
-                return str(path)
-        return None
+        paths = [path for path in spaces_in(Path(self._where)) if self._id_in(path) == space_id]
+        if len(paths) > 1:
+            # Either could be the copy.
+            message = (
+                f"{listed_text([str(path) for path in paths], _NAMED_MAX)} all have the id {space_id}: all but one are "
+                "copies. `headwater spaces new-id FILE` makes a copy a space of its own; or move it to another folder"
+            )
+            raise SpaceNotOpenError(message, space=space_id)
+        return str(paths[0]) if paths else None
 
     def _id_in(self, path: Path) -> str:
         """The id of the space in a file; empty if it is none, or is open in this program."""

@@ -2,9 +2,8 @@
 
 The thread that holds the lock decides a group. A thread that waits for its commits does it itself, without a switch to
 another thread; otherwise the storage's own thread does, a moment later. Every attached replica gets the outcomes in the
-order of the log. Readers that miss a document ask the engine under the same lock.
-
-While a program goes on committing, a thread writes one group and the program decides the next, whose outcomes wait.
+order of the log. Readers that miss a document ask the engine under the same lock. While a program goes on committing,
+a thread writes one group and the program decides the next, whose outcomes wait.
 
 Length: everything that the one lock guards is in one place.
 """
@@ -357,8 +356,8 @@ class Storage(BetweenGroups):
         if self._outcomes is None:
             group, waiting = self._group, self._waiting
             while waiting and len(group) < self._group_max:
-                if group and (declares(waiting[0]) or declares(group[0])):
-                    break  # alone: new indexes are built from what is in the log
+                if group and (waiting[0].access or group[0].access) and (declares(waiting[0]) or declares(group[0])):
+                    break  # alone: new indexes are built from the log; without an access it is of this process
                 group.append(waiting[0])
                 waiting.popleft()
             if not group:

@@ -56,21 +56,8 @@ class Together:
         self._async_stack: AsyncExitStack | None = None
 
     def __enter__(self) -> tuple[Space, ...]:
-        openings: list[PlainOpening] = []
-        try:
-            for each in self._planned:
-                openings.append(each.app.made_opening(each.url, each.options))  # noqa: PERF401  # the made ones are closed
-            begin([(each.app, opening) for each, opening in zip(self._planned, openings, strict=True)])
-            for opening in openings:
-                opening.resume_events()
-            for runtime in settle_order(opening.runtime for opening in openings):
-                runtime.catch_up()
-        except BaseException:
-            for opening in reversed(openings):
-                opening.abandon()
-            raise
-        self._openings = openings
-        spaces = tuple(Space(opening) for opening in openings)
+        self._openings = open_together(self._planned)
+        spaces = tuple(Space(opening) for opening in self._openings)
         for space in spaces:
             self._stack.enter_context(space)
         return spaces
@@ -106,6 +93,24 @@ class Together:
     ) -> None:
         assert self._async_stack is not None
         await self._async_stack.__aexit__(kind, error, trace)
+
+
+def open_together(planned: Sequence[AppOpening]) -> list[PlainOpening]:
+    """Open several apps for plain code: all are registered and restored before any of their functions runs."""
+    openings: list[PlainOpening] = []
+    try:
+        for each in planned:
+            openings.append(each.app.made_opening(each.url, each.options))  # noqa: PERF401  # the made ones are closed
+        begin([(each.app, opening) for each, opening in zip(planned, openings, strict=True)])
+        for opening in openings:
+            opening.resume_events()
+        for runtime in settle_order(opening.runtime for opening in openings):
+            runtime.catch_up()
+    except BaseException:
+        for opening in reversed(openings):
+            opening.abandon()
+        raise
+    return openings
 
 
 def together(*openings: AppOpening) -> Together:

@@ -135,10 +135,11 @@ def show_event(openings: Sequence[OpeningPort], scope: InspectScope, event: str,
 
 def _stored(opening: OpeningPort, branch: str, event: str) -> EventReport:
     """What the space has of an event. A server's space is read through the replica of its opening."""
+    space_id = opening.space.space_id
     if not opening.is_local:
-        return stored_events.shown(opening.space.replica.read, event)
+        return stored_events.shown(opening.space.replica.read, event, space_id)
     return opening.storage.call(
-        lambda engine: stored_events.shown(stored_events.reader(engine, BranchId(branch)), event)
+        lambda engine: stored_events.shown(stored_events.reader(engine, BranchId(branch)), event, space_id)
     )
 
 

@@ -82,13 +82,13 @@ class ServerInspector(AnsweringInspector):
             case GetValue():
                 return self._value(question)
             case ListEvents():
-                with self._documents_of_events() as read:
+                with self._documents_of_events() as (read, _):
                     if question.outgoing:
                         return tuple(stored_events.leaving(read))
                     return tuple(stored_events.waiting(read) if question.waiting else stored_events.failed(read))
             case ShowEvent():
-                with self._documents_of_events() as read:
-                    return stored_events.shown(read, question.event)
+                with self._documents_of_events() as (read, space_id):
+                    return stored_events.shown(read, question.event, space_id)
             case ListDocuments() | GetHistory():
                 text = question.prefix if isinstance(question, ListDocuments) else question.address
                 request = Request(scope=self._scope, ask=question, actor=_actor_in(text))
@@ -186,8 +186,8 @@ class ServerInspector(AnsweringInspector):
         return sorted(rows, key=lambda row: row[0]), found.complete
 
     @contextmanager
-    def _documents_of_events(self) -> Iterator[stored_events.Reader]:
-        """A reader. The documents that nearly all questions need come in one answer."""
+    def _documents_of_events(self) -> Iterator[tuple[stored_events.Reader, str]]:
+        """A reader and the id of the space. The documents that nearly all questions need come in one answer."""
         with self._linked() as link:
             known = {each.doc: each.content for each in _pulled(link, (OUTBOX, FAILED), (record_of(""),)).docs}
 
@@ -196,7 +196,8 @@ class ServerInspector(AnsweringInspector):
                     known[doc] = next((each.content for each in _pulled(link, (doc,)).docs if each.doc == doc), ABSENT)
                 return known[doc]
 
-            yield read
+            opened = link.session.opened
+            yield read, "" if opened is None else opened.id
 
     def _opened(self, actor: str, *, create: bool) -> closing[RemoteStorage]:
         return closing(RemoteStorage(self._url, Credentials(token=self._token), actor=actor, create=create))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final, TypeAlias, cast
 
 import msgspec
@@ -14,7 +14,7 @@ from headwater.errors import NotFoundError, UsageError
 from headwater.inspect import stored_pieces
 from headwater.inspect.event_records import EventReport
 from headwater.scheduler.events import failed_events, outbox, outgoing, receipts
-from headwater.scheduler.events.outgoing_entry import Outgoing
+from headwater.scheduler.events.outgoing_entry import DeliveryTarget, Outgoing
 from headwater.store.browsing import read
 from headwater.store.engine import Engine
 from headwater.values.address import doc_key
@@ -76,20 +76,40 @@ def _outgoing(entry: Outgoing) -> EventReport:
     )
 
 
-def shown(read_doc: Reader, text: str) -> EventReport:
-    """All details of one event: failed, waiting, or handled. Raises NotFoundError."""
+def shown(read_doc: Reader, text: str, space_id: str) -> EventReport:
+    """All details of one event: failed, waiting, or handled. Raises NotFoundError.
+
+    An event that was sent to another space is also known by its id there: its ticket has that.
+    """
     leaves = {entry.letters: entry for entry in outgoing.entries_in(read_doc(outbox.OUTBOX), read_doc)}
     stored = dict(outbox.entries(read_doc(outbox.OUTBOX)))
     listed = failed_events.ids_by_age(read_doc(failed_events.FAILED))
     letters = _letters(text)
     meant = _matching(letters, [*listed, *stored, *leaves])
+    if not meant and _receipt(read_doc, letters) is None:
+        meant = [entry.letters for entry in _sent_away(read_doc) if entry.event_there(space_id) == f"{_WORD}{letters}"]
     if not meant:
         return _handled(read_doc, letters)
     one = _only(text, meant)
     if one in leaves:
         return _outgoing(leaves[one])
     found = _failed(read_doc, one)
+    if found is None and one not in stored:
+        return _handled(read_doc, one)
     return found if found is not None else _in_file(read_doc, one, stored.get(one, {}))
+
+
+def _sent_away(read_doc: Reader) -> Iterator[Outgoing]:
+    """Events that were sent to other spaces and are listed here: waiting, failed, rejected."""
+    yield from outgoing.entries_in(read_doc(outbox.OUTBOX), read_doc)
+    for letters in failed_events.ids_by_age(read_doc(failed_events.FAILED)):
+        entry = outgoing.failed_entry(read_doc(failed_events.record_of(letters)), letters, (), 0)
+        if entry is not None:
+            yield entry
+    for letters in failed_events.ids_by_age(read_doc(outgoing.REJECTED)):
+        receipt = _receipt(read_doc, letters)
+        if receipt is not None:
+            yield Outgoing(letters, DeliveryTarget(""), str(receipt["stream"]), None, ())
 
 
 def find_failed(read_doc: Reader, text: str) -> EventReport:

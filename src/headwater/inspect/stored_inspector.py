@@ -41,6 +41,7 @@ from headwater.runtime.workflows.hub import Hub, hub_of
 from headwater.scheduler.inspect.smaller_snapshots import fewer
 from headwater.store.engine import Engine
 from headwater.store.resumption import observations_size
+from headwater.store.space_identity import identity_of
 from headwater.values.address import doc_key
 from headwater.values.ids import BranchId, DocKey
 
@@ -108,7 +109,7 @@ class StoredInspector(AnsweringInspector):
                 listing = stored_events.leaving if question.outgoing else listing
                 return tuple(call(lambda engine: listing(self._reader(engine))))
             case ShowEvent():
-                return call(lambda engine: stored_events.shown(self._reader(engine), question.event))
+                return call(lambda engine: self._event(engine, question.event))
             case ListPieces():
                 return call(lambda engine: self._pieces(engine, question.pattern))
             case _:
@@ -116,6 +117,9 @@ class StoredInspector(AnsweringInspector):
 
     def _reader(self, engine: Engine) -> stored_events.Reader:
         return stored_events.reader(engine, find_branch(engine, self._scope.branch))
+
+    def _event(self, engine: Engine, name: str) -> EventReport:
+        return stored_events.shown(self._reader(engine), name, identity_of(engine.backend).id)
 
     def _pieces(self, engine: Engine, pattern: str) -> PiecesPage:
         on = find_branch(engine, self._scope.branch)
@@ -196,9 +200,7 @@ class StoredInspector(AnsweringInspector):
                 return workflow_commands.carry_out(self._hub(), command)
 
     def _drop(self, name: str) -> EventReport:
-        event = stored_events.droppable(
-            self._storage.call(lambda engine: stored_events.shown(self._reader(engine), name))
-        )
+        event = stored_events.droppable(self._storage.call(lambda engine: self._event(engine, name)))
         replica = self._storage.attach(branch=self._scope.branch)
         try:
             stored_events.drop(replica, event.event)

@@ -396,7 +396,7 @@ class SpaceDelivery:
 
     def name_of(self, entry: Outgoing) -> tuple[str, str]:
         """The identity of an event for the other space: its sender, and its name there."""
-        return entry.once or (f"by space:{self._space.space_id}", entry.letters)
+        return entry.name_there(self._space.space_id)
 
     def _opening_for(self, entry: Outgoing) -> DeliveringSpace | None:
         """The opening that handles an entry; None if there is none. An opening without the handler refuses it."""

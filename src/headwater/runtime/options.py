@@ -104,6 +104,9 @@ class Options:
         if demand not in ("lazy", "eager"):
             raise UsageError(f"{demand!r} is no demand; 'lazy' or 'eager' is expected", demand=demand)
         check_on_error(self.on_error)
+        space: object = self.space
+        if space is not None and not isinstance(space, str):
+            raise UsageError(f"space={space!r} names no space; a text is expected, such as 'main'")
         actor: object = self.actor
         if actor is not None and (not isinstance(actor, str) or not actor):
             raise UsageError(f"actor={actor!r} names no actor; a text is expected, such as a user's id", actor=actor)
@@ -127,6 +130,16 @@ class Options:
         kept: object = self.keep_failed
         if type(kept) is not int or kept < 0:
             raise UsageError(f"keep_failed={kept!r} is no number of events; 0 or more is expected", keep_failed=kept)
+
+
+def options_for_opening(given: OpenOptions) -> Options:
+    """The record of the arguments of `app.opening`. Raises TypeError for one that `app.open` does not have either."""
+    for name in given:
+        # What only the package itself sets, such as a clock, is not one of them.
+        if name not in OpenOptions.__annotations__:
+            raise TypeError(f"App.opening() got an unexpected keyword argument {name!r}")
+    given.setdefault("on_error", "raise")
+    return Options(**given)
 
 
 def retention_of(given: Mapping[str, Duration] | None, what: str) -> Retention | None:

@@ -17,6 +17,7 @@ from headwater.store.applying import apply_operation
 from headwater.store.backend import PURGED, Backend, BodyRow, BranchRow, Fold, Horizon, LogRow
 from headwater.store.commit import CommitEntry, Entry, ForkEntry, Operation, PatchDoc, decode_entry
 from headwater.store.decided_commit import DecodedEntry, Revision
+from headwater.store.store_limits import DECODED_MAX, FOLD_BYTES
 from headwater.store.tail import Tail, operations_by_document
 from headwater.values.codec import decode
 from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, Millis, Seq
@@ -54,7 +55,8 @@ class Documents:
         self.purged = Seq(int(backend.meta(PURGED) or NEVER))
         self.branches: dict[BranchId, BranchRow] = {row.name: row for row in backend.branches()}
         self.branches.setdefault(MAIN, BranchRow(MAIN, None, NEVER, Millis(0)))
-        self._decoded: DecodedEntry | None = None
+        # The last used last.
+        self._decoded: dict[Seq, DecodedEntry] = {}
 
     def change_branches(self, entries: Sequence[tuple[Seq, Entry]]) -> None:
         """Forks and merges are durable."""
@@ -72,7 +74,7 @@ class Documents:
         """The caches are updated; start a new tail."""
         self.folded = fold.through
         self.tail = Tail()
-        self._decoded = None
+        self._decoded = {}
 
     def branch(self, name: BranchId) -> BranchRow:
         """A branch that exists."""
@@ -204,23 +206,32 @@ class Documents:
         return None if decoded is None else decoded.entry
 
     def _decode(self, seq: Seq) -> DecodedEntry | None:
-        """An entry from the backend. The last one is kept, because documents that were made together are read together.
+        """An entry from the backend. The last ones are kept, because documents that were written together are read so.
 
-        Otherwise each document of a large commit would decode all of it.
+        Otherwise each document of a large commit would decode all of it. One is not enough: of documents that several
+        commits have written together, each is read from all of these commits.
         """
-        decoded = self._decoded
-        if decoded is None or decoded.seq != seq:
+        decoded = self._decoded.pop(seq, None)
+        if decoded is None:
             row = self._backend.row(seq)
             if row is None:
                 return None
             entry = read_entry(row)
             operations = entry.operations if isinstance(entry, CommitEntry) else ()
-            decoded = self._decoded = DecodedEntry(seq, entry, len(row.body), operations_by_document(operations))
+            decoded = DecodedEntry(seq, entry, len(row.body), operations_by_document(operations))
+            self._make_room(decoded.weight)
+        self._decoded[seq] = decoded
         return decoded
 
+    def _make_room(self, weight: int) -> None:
+        """Release the decoded entries that were not used for longest, until one more of this size may be kept."""
+        kept = self._decoded
+        while kept and (len(kept) == DECODED_MAX or sum([each.weight for each in kept.values()]) + weight > FOLD_BYTES):
+            del kept[next(iter(kept))]
+
     def forget_decoded(self) -> None:
-        """Release the entry that was decoded last."""
-        self._decoded = None
+        """Release the entries that were decoded last."""
+        self._decoded = {}
 
     def revisions(self, branch: BranchId, doc: DocKey, after: Seq, through: Seq) -> Iterator[Revision]:
         """The revisions of a document on a branch and its ancestors, newest first."""

@@ -116,7 +116,11 @@ class Engine:
 
     def admit(self, submissions: Sequence[Submission]) -> list[CommitOutcome]:
         """Decide commits in order and write the accepted ones in one transaction. StoreError: none was written."""
-        self.collections.prepare(submissions)
+        for submission in submissions:
+            if submission.access is not None:
+                # From outside of this process: it may declare the first collection.
+                self.collections.prepare(submissions)
+                break
         try:
             return self._admit(submissions, has_marks=False)
         except _TableRefusedError:

@@ -11,6 +11,9 @@ at once writes each touched page of the caches once instead of once per commit."
 FOLD_BYTES: Final = 8 * 1024 * 1024
 """The same in bytes: the operations of the tail are also in memory."""
 
+DECODED_MAX: Final = 8
+"""Entries of the log that are kept decoded, with FOLD_BYTES in all: the commits that documents have in common."""
+
 SNAPSHOT_SLACK_BYTES: Final = 4096
 """Log bytes above its own size that a rebuild of a document may read. A page: below it a snapshot would cost more to
 write than it saves to read. With this spacing, snapshots are never larger than the log."""

@@ -1,4 +1,4 @@
-"""An app opened for a test, with controlled time and restarts.
+"""Apps opened for a test, with controlled time and restarts.
 
 with probe(app) as t:
     query.value = "app"
@@ -12,13 +12,13 @@ Length: one class and the function that makes it, with their text for the refere
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import redirect_stdout
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout, suppress
 from datetime import UTC, datetime
 from io import StringIO
 from random import Random
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, cast
 
 from headwater.app import App
 from headwater.cells.context import CONTEXT
@@ -44,6 +44,7 @@ from headwater.testing.stage import ROUNDS_MAX, LoopStage, OpenedApp, PlainStage
 from headwater.values.author_text import add_note, text_of
 from headwater.values.duration import Duration, to_ms
 from headwater.values.ids import MAIN, Millis
+from headwater.values.seams import Clock
 
 SHOWN_MAX: Final = 5
 """Functions in one message, and places of each. The first few are enough."""
@@ -54,11 +55,12 @@ class ProbeError(AssertionError):
 
 
 class Probe:
-    """An app that is open for a test, under simulated time. Made by `probe`."""
+    """Apps that are open for a test, under simulated time. Made by `probe`."""
 
     def __init__(  # noqa: PLR0917  # made in one place
         self,
-        app: App,
+        apps: tuple[App, ...],
+        one_space: bool,  # noqa: FBT001
         seed: int,
         start_ms: int,
         idempotency: bool,  # noqa: FBT001
@@ -67,7 +69,7 @@ class Probe:
         on_console: OnConsole | None,
         in_loop: bool,  # noqa: FBT001
     ) -> None:
-        self._app = app
+        self._apps = apps
         self._in_loop = in_loop
         self._start_ms = start_ms
         self._checks = idempotency
@@ -77,7 +79,7 @@ class Probe:
         self._entropy = SeededEntropy(seed)
         self._jitter = Random(seed).random
         # What outlives a restart: the store, and what the functions are known by, for their code is the same.
-        self._backend = MemoryBackend()
+        self._stores = [_Store(name) for name in _names(apps, one_space=one_space)]
         self._prints = new_fingerprints()
         self._stage: Stage | None = None
         # Of the earlier openings this one.
@@ -92,7 +94,7 @@ class Probe:
     def __enter__(self) -> Self:
         if self._stage is not None:
             raise UsageError("a probe is entered once; call probe(app) for each test")
-        self._stage = LoopStage(self._app) if self._in_loop else PlainStage(self._app)
+        self._stage = LoopStage(self._apps) if self._in_loop else PlainStage(self._apps)
         try:
             self._open()
         except BaseException:
@@ -105,14 +107,14 @@ class Probe:
     ) -> None:
         stage = self._staged()
         try:
-            if stage.space is not None and not stage.space.closed:
+            if stage.is_open:
                 if error is None:
-                    self._check_restored(stage.opening())
+                    self._check_restored(stage.openings())
                 stage.close()
         except HeadwaterError as failed:
             if error is None:
                 raise
-            add_note(error, f"besides, the space could not be closed: {failed}")
+            add_note(error, f"besides, a space could not be closed: {failed}")
         finally:
             stage.end()
         wrong = self._wrong()
@@ -136,7 +138,11 @@ class Probe:
         return self._stage
 
     def _open(self) -> None:
-        options = Options(
+        self._staged().open([self._options(index) for index in range(len(self._apps))])
+
+    def _options(self, index: int) -> Options:
+        store = self._stores[min(index, len(self._stores) - 1)]
+        return Options(
             actor=self._actor,
             demand=self._demand,
             on_error=self._errors.append,
@@ -146,15 +152,9 @@ class Probe:
             sleep=self._staged().sleep,
             entropy=self._entropy,
             jitter=self._jitter,
-            lease=self._lease,
+            lease=lambda: store.lease(self, self._entropy),
             prepare=self._prepare,
         )
-        self._staged().open(options)
-
-    def _lease(self) -> Lease:
-        if self._backend.meta("space") is None:
-            self._backend.set_meta("space", DEFAULT_SPACE)
-        return Lease(Storage(self._backend, self, self._entropy, name=DEFAULT_SPACE), None)
 
     def _prepare(self, space: FunctionPort) -> None:
         space.fingerprints = self._prints
@@ -185,9 +185,15 @@ class Probe:
         self._check_outside("settle")
         for _ in range(ROUNDS_MAX):
             stage.calm()
-            if not self._app.has_workflows or not stage.opened().workflows.drain():
+            # All of them: one may publish to a topic of another.
+            drained = [space.workflows.drain() for space in self._with_workflows()]
+            if not any(drained):
                 return
         raise restless()
+
+    def _with_workflows(self) -> list[Space | AsyncSpace]:
+        spaces = zip(self._apps, self._staged().opened(), strict=True)
+        return [space for app, space in spaces if app.has_workflows and not space.closed]
 
     def advance(self, duration: Duration) -> None:
         """Let time pass, and run what becomes due, each at its time.
@@ -238,33 +244,43 @@ class Probe:
         """The earliest time at which something is due."""
         stage = self._staged()
         node = stage.due_at()
-        wall = stage.opened().workflows.wake_at if self._app.has_workflows else None
-        flow = None if wall is None else float(wall - self._start_ms)
-        if flow is not None and flow <= stage.now_ms():
-            # It was due just now and was not executed: it does not wait for time.
-            flow = None
-        return min((each for each in (node, flow) if each is not None), default=None)
+        due = [] if node is None else [node]
+        for space in self._with_workflows():
+            wall = space.workflows.wake_at
+            # What was due just now and was not executed does not wait for time.
+            if wall is not None and wall - self._start_ms > stage.now_ms():
+                due.append(float(wall - self._start_ms))
+        return min(due, default=None)
 
     # -- looking -------------------------------------------------------------------------------------------
 
     @property
     def space(self) -> Space | AsyncSpace:
-        """The open space. After a restart it is another object."""
+        """The open space, that of the first app. After a restart it is another object."""
+        return self._staged().opened()[0]
+
+    @property
+    def spaces(self) -> tuple[Space | AsyncSpace, ...]:
+        """The open spaces, in the order of the apps. After a restart they are other objects."""
         return self._staged().opened()
 
     def runs(self, function: object) -> int:
         """How often a function has run since the test began, in all openings together.
 
         Args:
-            function: A function of the app.
+            function: A function of one of the apps.
 
         Returns:
             The number of runs.
 
         Raises:
-            UsageError: HW100. The function is not one of this app.
+            UsageError: HW100. The function is not one of these apps.
         """
-        return self._runs.get(function, 0) + self.space.runs(function)
+        first, *others = self._staged().opened()
+        for space in others:
+            with suppress(UsageError):
+                return self._runs.get(function, 0) + space.runs(function)
+        return self._runs.get(function, 0) + first.runs(function)
 
     @property
     def errors(self) -> list[UserCodeError]:
@@ -284,12 +300,12 @@ class Probe:
     # -- again ---------------------------------------------------------------------------------------------
 
     def restart(self, *, crash: bool = False) -> None:
-        """Restart the app: drop the state of the process, and open the same store again.
+        """Restart all apps: drop the state of the process, and open the same stores again.
 
         Functions that would not run after a real restart must not run here.
 
         Args:
-            crash: Whether the process is killed. Otherwise the space is closed first.
+            crash: Whether the process is killed. Otherwise the spaces are closed first.
 
         Raises:
             ProbeError: A function ran although nothing that it read had changed.
@@ -311,62 +327,102 @@ class Probe:
         """
         self._check_outside("restart")
         stage = self._staged()
-        space = stage.opening()
-        self._check_restored(space)
-        current = {} if crash else self._current(space)
-        for function in (*space.nodes, *space.instances, *space.handlers, *space.resources):
-            self._runs[function] = self._runs.get(function, 0) + space.runs(function)
+        openings = stage.openings()
+        self._check_restored(openings)
+        current: dict[object, Node] = {} if crash else self._current(openings)
+        for space in openings:
+            for function in (*space.nodes, *space.instances, *space.handlers, *space.resources):
+                self._runs[function] = self._runs.get(function, 0) + space.runs(function)
         stage.close(crashed=crash)
         self._open()
         self._check_rested(current)
 
-    def _check_restored(self, space: PassPort) -> None:
+    def _check_restored(self, spaces: Sequence[PassPort]) -> None:
         """Record a difference for each restored node whose run has another result."""
-        if self._checks:
+        # Once for openings of one space.
+        for space in {id(space.scheduler): space for space in spaces if self._checks}.values():
             with space.lock:
                 space.scheduler.recheck_restored()
 
     def _check_outside(self, verb: str) -> None:
-        space, frame = self._staged().opening(), CONTEXT.get()
-        if frame is None or frame.space is not space or frame.tx is not None:
+        spaces, frame = self._staged().openings(), CONTEXT.get()
+        if frame is None or frame.space not in spaces or frame.tx is not None:
             message = f"t.{verb}(...) is called by the test itself, not in a transaction, in another space or in a run"
             raise UsageError(message)
 
     @staticmethod
-    def _current(space: OpenedApp) -> dict[object, Node]:
-        """Functions that need not run when the space is opened again."""
-        space.wait_for_disk()
-        space.store_observations()
-        found = {
-            function: node
-            for function, node in space.nodes.items()
-            if node.is_clean
-            and node.attempt is None
-            and node.has_value
-            and node.error is None
-            and node.fingerprint is not None
-            # Nothing is stored for results in a user's scope, and for calls whose arguments cannot be stored.
-            and not node.result_scope
-            and not any(
-                source.spec.is_instance and source.called_with is None for source in space.scheduler.graph.sources(node)
-            )
-        }
-
-        def kept(engine: Engine) -> dict[object, Node]:
-            engine.fold()
-            key = {function: node.stored_as or node.outputs[0] for function, node in found.items()}
-            return {each: node for each, node in found.items() if engine.backend.observation(MAIN, key[each])}
-
-        return space.ask_store(kept)
+    def _current(spaces: Sequence[OpenedApp]) -> dict[object, Node]:
+        """Functions that need not run when the spaces are opened again."""
+        # All of them first: what was read in another space is noted when it is on disk there.
+        for space in spaces:
+            space.take_in_decided()
+        for space in spaces:
+            space.store_observations()
+        return {function: node for space in spaces for function, node in _stored(space).items()}
 
     def _check_rested(self, current: dict[object, Node]) -> None:
-        space = self.space
-        reasons = {each.node: each.reason for each in space.explain_resume().missed}
-        ran = [node for function, node in space.nodes.items() if function in current and node.runs]
-        told = [f"{node.title} ran again: {reasons[node.id]}" for node in ran if node.id in reasons]
+        told: list[str] = []
+        for space in self._staged().opened():
+            reasons = {each.node: each.reason for each in space.explain_resume().missed}
+            ran = [node for function, node in space.nodes.items() if function in current and node.runs]
+            told += [f"{node.title} ran again: {reasons[node.id]}" for node in ran if node.id in reasons]
         if told:
             message = "after the restart functions ran although nothing that they read had changed"
             raise ProbeError("\n  ".join([message, *told]))
+
+
+def _stored(space: OpenedApp) -> dict[object, Node]:
+    """The functions of one opening that are current, and stored."""
+    found = {
+        function: node
+        for function, node in space.nodes.items()
+        if node.is_clean
+        and node.attempt is None
+        and node.has_value
+        and node.error is None
+        and node.fingerprint is not None
+        # Nothing is stored for results in a user's scope, and for calls whose arguments cannot be stored.
+        and not node.result_scope
+        and not any(
+            source.spec.is_instance and source.called_with is None for source in space.scheduler.graph.sources(node)
+        )
+    }
+
+    def kept(engine: Engine) -> dict[object, Node]:
+        engine.fold()
+        key = {function: node.stored_as or node.outputs[0] for function, node in found.items()}
+        return {each: node for each, node in found.items() if engine.backend.observation(MAIN, key[each])}
+
+    return space.ask_store(kept)
+
+
+class _Store:
+    """What outlives a restart of one space, and its shares: several apps may be open there."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._backend = MemoryBackend()
+        self._storage: Storage | None = None
+        self._count = 0
+
+    def lease(self, clock: Clock, entropy: SeededEntropy) -> Lease:
+        if self._storage is None:
+            if self._backend.meta("space") is None:
+                self._backend.set_meta("space", self._name)
+            self._storage = Storage(self._backend, clock, entropy, name=self._name)
+        self._count += 1
+        return Lease(self._storage, None, self._release)
+
+    def _release(self) -> None:
+        self._count -= 1
+        if self._storage is not None and not self._count:
+            self._storage.close()
+            self._storage = None
+
+
+def _names(apps: Sequence[App], *, one_space: bool) -> list[str]:
+    """The names of the spaces: that of one app is "main", as without a probe; those of several are as their apps."""
+    return [DEFAULT_SPACE] if one_space or len(apps) == 1 else [app.name for app in apps]
 
 
 def _quietly(perform: Callable[[Call], None]) -> Callable[[Call], None]:
@@ -398,7 +454,8 @@ def _told(differences: list[Difference]) -> str:
 
 def probe(
     app: App,
-    *,
+    *others: App,
+    one_space: bool = False,
     seed: int = 0,
     start: datetime | None = None,
     idempotency: bool = True,
@@ -407,14 +464,16 @@ def probe(
     on_console: OnConsole | None = None,
     event_loop: bool | None = None,
 ) -> Probe:
-    """Open an app for a test, in memory and under simulated time. Use it in a `with` statement.
+    """Open apps for a test, in memory and under simulated time. Use it in a `with` statement.
 
-    Time stands still until `t.advance(...)`. An exception in a sink fails the test at the end of the block, unless the
-    test has read `t.errors`. An app with async functions or resources has a simulated event loop; the test stays plain
-    code.
+    Several apps are opened as by `hw.together`, each in a space of its own, and restart together. Time stands still
+    until `t.advance(...)`. An exception in a sink fails the test at the end of the block, unless the test has read
+    `t.errors`. Apps with async functions or resources have a simulated event loop; the test stays plain code.
 
     Args:
         app: The app.
+        others: More apps, whose functions read it, or which it sends to.
+        one_space: Whether all apps are open in one space, with one transaction over all.
         seed: The seed of ids that would be random.
         start: The simulated time at the beginning, with a time zone.
         idempotency: Whether each run of a computed function is repeated. A difference fails the test.
@@ -427,7 +486,7 @@ def probe(
         The probe.
 
     Raises:
-        UsageError: HW100. It is not an app, or `start` has no time zone.
+        UsageError: HW100. One is not an app, or is there twice, or `start` has no time zone.
 
     Example:
         ```python
@@ -443,12 +502,16 @@ def probe(
             print(count.value)  # 7
         ```
     """
-    given: object = app
-    if not isinstance(given, App):
-        raise UsageError(f"probe({given!r}): an hw.App is expected")
+    apps = (app, *others)
+    for given in cast("tuple[object, ...]", apps):
+        if not isinstance(given, App):
+            raise UsageError(f"probe({given!r}): an hw.App is expected")
+        if apps.count(given) > 1:
+            raise UsageError(f"probe(...): {given!r} is there twice; give each app once")
     when: object = start
     if when is not None and (not isinstance(when, datetime) or when.tzinfo is None):
         raise UsageError(f"probe(start={when!r}): a datetime with a time zone is expected, or nothing")
     start_ms = START_MS if start is None else int(start.timestamp() * 1000)
-    in_loop = app.needs_event_loop or app.has_resources if event_loop is None else event_loop
-    return Probe(app, seed, start_ms, idempotency, actor, demand, on_console, in_loop)
+    needs_loop = any(each.needs_event_loop or each.has_resources for each in apps)
+    in_loop = needs_loop if event_loop is None else event_loop
+    return Probe(apps, one_space, seed, start_ms, idempotency, actor, demand, on_console, in_loop)

@@ -1,6 +1,6 @@
-"""How a probe drives an app: plain or in an event loop.
+"""How a probe drives its apps: plain or in an event loop.
 
-In both cases time passes only when a test says so. The store is in memory and outlives every opening.
+In both cases time passes only when a test says so. The stores are in memory and outlive every opening.
 """
 
 from __future__ import annotations
@@ -8,18 +8,20 @@ from __future__ import annotations
 import asyncio
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack, ExitStack
 from typing import Final, TypeAlias
 
 from headwater.app import App
 from headwater.errors import UsageError
-from headwater.host.async_opening import AsyncOpening
+from headwater.host.async_opening import AsyncOpening, open_all
 from headwater.host.async_runtime import AsyncRuntime
 from headwater.host.async_space import AsyncSpace
 from headwater.host.loop_opening import LoopOpening
 from headwater.host.plain_opening import PlainOpening
 from headwater.host.plain_space import Space
 from headwater.host.space_facade import opening_of
+from headwater.host.together import AppOpening, open_together
 from headwater.runtime.options import Options
 from headwater.scheduler.events.event import EventRecord
 from headwater.testing.sim_loop import SimLoop
@@ -43,20 +45,20 @@ EXACT: Final = 6
 
 
 class Stage(ABC):
-    """One app, which is opened repeatedly."""
+    """Apps that are opened repeatedly, all at once."""
 
-    def __init__(self, app: App) -> None:
-        self.app = app
-        # Between two openings: the last one, which is closed.
-        self.space: Space | AsyncSpace | None = None
+    def __init__(self, apps: Sequence[App]) -> None:
+        self.apps = tuple(apps)
+        # One for each app. Between two openings: the last ones, which are closed.
+        self.spaces: tuple[Space | AsyncSpace, ...] = ()
 
     @abstractmethod
     def now_ms(self) -> float:
         """Milliseconds since its beginning."""
 
     @abstractmethod
-    def open(self, options: Options) -> None:
-        """Open the app; `space` is the new opening."""
+    def open(self, options: Sequence[Options]) -> None:
+        """Open each app; `spaces` are the new openings."""
 
     @abstractmethod
     def calm(self) -> None:
@@ -72,7 +74,7 @@ class Stage(ABC):
 
     @abstractmethod
     def close(self, *, crashed: bool = False) -> None:
-        """Close the space: in order, or as if the process had died."""
+        """Close the spaces, the last one first: in order, or as if the process had died."""
 
     @abstractmethod
     def end(self) -> None:
@@ -82,16 +84,25 @@ class Stage(ABC):
         """A sleep lets time pass."""
         self.move_to(self.now_ms() + seconds * 1000)
 
-    def opened(self) -> Space | AsyncSpace:
-        """The open space. Raises UsageError if there is none."""
-        if self.space is None or self.space.closed:
-            raise UsageError("nothing is open here: a probe is used inside of its `with` block")
-        return self.space
+    @property
+    def is_open(self) -> bool:
+        """Whether a space is open."""
+        return any(not space.closed for space in self.spaces)
 
-    def opening(self) -> OpenedApp:
-        """The opening behind the space."""
-        found = opening_of(self.opened())
-        assert isinstance(found, OpenedApp)
+    def opened(self) -> tuple[Space | AsyncSpace, ...]:
+        """The open spaces. Raises UsageError if there is none."""
+        if not self.is_open:
+            raise UsageError("nothing is open here: a probe is used inside of its `with` block")
+        return self.spaces
+
+    def openings(self) -> list[OpenedApp]:
+        """The openings behind the spaces that are open."""
+        found: list[OpenedApp] = []
+        for space in self.opened():
+            opening = opening_of(space)
+            assert isinstance(opening, OpenedApp)
+            if not opening.closed:
+                found.append(opening)
         return found
 
 
@@ -101,8 +112,8 @@ class PlainStage(Stage):
     Requests run in a simulated loop. It is created for the first request, and runs when time passes and to settle.
     """
 
-    def __init__(self, app: App) -> None:
-        super().__init__(app)
+    def __init__(self, apps: Sequence[App]) -> None:
+        super().__init__(apps)
         self._now_ms = 0.0
         self._closing = False
         self.loop: HandLoop | None = None
@@ -115,7 +126,7 @@ class PlainStage(Stage):
 
     def _request_loop(self) -> asyncio.AbstractEventLoop:
         if self.loop is None:
-            check_outside_of_loops(self.app)
+            check_outside_of_loops(self.apps)
         return self._runner.get_loop()
 
     def _turn(self) -> None:
@@ -126,45 +137,56 @@ class PlainStage(Stage):
         # Outside of the loop, the time as given: rounding stays inside the loop.
         return self.loop.now_ms() if self.loop is not None and self.loop.is_running() else self._now_ms
 
-    def open(self, options: Options) -> None:
-        options.request_loop = self._request_loop
-        self.space = self.app.open_with(None, options)
-        opening_of(self.space).enter()
+    def open(self, options: Sequence[Options]) -> None:
+        planned: list[AppOpening] = []
+        for app, each in zip(self.apps, options, strict=True):
+            each.request_loop = self._request_loop
+            planned.append(AppOpening(app, None, each))
+        openings = open_together(planned)
+        self.spaces = tuple(map(Space, openings))
+        for opening in openings:
+            opening.enter()
 
     def calm(self) -> None:
-        space = self._space()
         endless = 0
         for _ in range(ROUNDS_MAX):
-            space.settle()
+            spaces = self._openings()
+            for space in spaces:
+                space.settle()
             # The limit was reached, and there is more of the same work.
-            endless = endless + 1 if space.scheduler.outstanding().is_due else 0
+            endless = endless + 1 if any(space.scheduler.outstanding().is_due for space in spaces) else 0
             if endless > ENDLESS_MAX:
                 break
-            space.wait_for_disk()
+            for space in spaces:
+                space.wait_for_disk()
             self._turn()
-            if not space.inbox and not space.has_come and not endless:
+            if not endless and not any(space.inbox or space.has_come for space in spaces):
                 return
         raise restless()
 
     def due_at(self) -> float | None:
-        wake_in = self._space().wake_in()
-        node = None if wake_in is None else self._now_ms + wake_in * 1000
+        waits = [space.wake_in() for space in self._openings()]
+        nodes = [None if wake_in is None else self._now_ms + wake_in * 1000 for wake_in in waits]
         timer = None if self.loop is None else self.loop.due_at_ms()
-        return min((round(each, EXACT) for each in (node, timer) if each is not None), default=None)
+        return min((round(each, EXACT) for each in (*nodes, timer) if each is not None), default=None)
 
     def move_to(self, at_ms: float) -> None:
         self._now_ms = max(round(at_ms, EXACT), self._now_ms)
         self._turn()
 
     def close(self, *, crashed: bool = False) -> None:
-        space = self._space()
-        space.leave()
+        spaces = self._openings()
+        if not crashed and len(spaces) > 1:
+            # What is due runs while all are open, as `hw.together` has it.
+            for space in spaces:
+                space.settle()
+        for space in reversed(spaces):
+            space.leave()
         self._closing = True
         try:
-            if crashed:
-                space.abandon()
-            else:
-                space.close()
+            with ExitStack() as each_is_closed:
+                for space in spaces:
+                    each_is_closed.callback(space.abandon if crashed else space.close)
         finally:
             self._closing = False
             # Cancelled tasks clean up.
@@ -176,10 +198,8 @@ class PlainStage(Stage):
     def end(self) -> None:
         self._runner.close()
 
-    def _space(self) -> PlainOpening:
-        opening = self.opening()
-        assert isinstance(opening, PlainOpening)
-        return opening
+    def _openings(self) -> list[PlainOpening]:
+        return [opening for opening in self.openings() if isinstance(opening, PlainOpening)]
 
 
 class HandLoop(SimLoop):
@@ -290,34 +310,36 @@ class HandOpening(LoopOpening):
 
 
 class LoopStage(Stage):
-    """In an event loop, for an app with async functions. The code of the test is outside of the loop, and runs it."""
+    """In an event loop, for apps with async functions. The code of the test is outside of the loop, and runs it."""
 
-    def __init__(self, app: App) -> None:
-        super().__init__(app)
-        check_outside_of_loops(app)
+    def __init__(self, apps: Sequence[App]) -> None:
+        super().__init__(apps)
+        check_outside_of_loops(apps)
         self.loop = HandLoop()
         self._runner = asyncio.Runner(loop_factory=lambda: self.loop)
-        self._opening: AsyncOpening | None = None
+        self._planned: list[AsyncOpening] = []
 
     def now_ms(self) -> float:
         return self.loop.now_ms()
 
-    def open(self, options: Options) -> None:
-        opening = self._opening = self.app.aopen_with(None, options, HandOpening)
+    def open(self, options: Sequence[Options]) -> None:
+        each_with_options = zip(self.apps, options, strict=True)
+        self._planned = [app.aopen_with(None, each, HandOpening) for app, each in each_with_options]
         self.loop.on_quiet = lambda: None
-        self.space = self._runner.run(opening.__aenter__())
-        space = opening_of(self.space)
-        assert isinstance(space, HandOpening)
+        self.spaces = self._runner.run(open_all(self._planned))
         self.loop.on_quiet = self._decide
-        space.runtime.hold()
-        # Once more: what is around the loop's code is not around this.
-        space.enter()
+        for space in map(opening_of, self.spaces):
+            assert isinstance(space, HandOpening)
+            space.runtime.hold()
+            # Once more: what is around the loop's code is not around this.
+            space.enter()
         self.calm()
 
     def _decide(self) -> None:
         """Decide the commits that wait for the disk before time passes: a thread would do it at an uncertain time."""
-        if self.space is not None and not self.space.closed:
-            opening_of(self.space).wait_for_disk()
+        for space in self.spaces:
+            if not space.closed:
+                opening_of(space).wait_for_disk()
 
     def calm(self) -> None:
         self.loop.turn(self.loop.time())
@@ -329,26 +351,33 @@ class LoopStage(Stage):
         self.loop.turn(max(round(at_ms, EXACT) / 1000, self.loop.time()))
 
     def close(self, *, crashed: bool = False) -> None:
-        space, opening = self.opening(), self._opening
-        assert opening is not None
-        space.leave()
+        spaces = self.openings()[::-1]
+        for space in spaces:
+            space.leave()
         if crashed:
-            space.abandon()
+            for space in spaces:
+                space.abandon()
             self.loop.turn(self.loop.time())
         else:
-            self._runner.run(opening.__aexit__(None, None, None))
+            self._runner.run(self._close_in_loop())
+
+    async def _close_in_loop(self) -> None:
+        async with AsyncExitStack() as each_is_closed:
+            for opening in self._planned:
+                each_is_closed.push_async_exit(opening.__aexit__)
 
     def end(self) -> None:
         self._runner.close()
 
 
-def check_outside_of_loops(app: App) -> None:
+def check_outside_of_loops(apps: Sequence[App]) -> None:
     """Raise UsageError in a running loop: one thread cannot have two."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return
-    message = f"probe(...) has an event loop of its own for {app!r}, and cannot be used inside of another one"
+    names = ", ".join(map(repr, apps))
+    message = f"probe(...) has an event loop of its own for {names}, and cannot be used inside of another one"
     raise UsageError(f"{message}; make the test a plain function")
 
 

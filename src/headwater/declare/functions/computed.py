@@ -14,6 +14,7 @@ from headwater.cells.cell import Cell
 from headwater.cells.context import CONTEXT, Owner, find
 from headwater.cells.context_frame import ContextFrame
 from headwater.cells.far import FarReads
+from headwater.cells.reading import HANDLES
 from headwater.cells.transaction import Transaction
 from headwater.declare.functions.arguments import restored_arguments, stored_arguments
 from headwater.declare.functions.enclosing_piece import EnclosingPiece
@@ -141,7 +142,7 @@ class Computed(Generic[P, R]):
                 hint = None
             self._type = schema_of(hint, where=where)
             self._result = Cell(self._app, "", schema=self._type, key=self._key)
-            if not self._result._handles:  # noqa: SLF001  # it has asked the schema already
+            if self._result._linking != HANDLES:  # noqa: SLF001  # it has asked the schema already
                 self._returned_types = self._type.plain
         return self._result
 

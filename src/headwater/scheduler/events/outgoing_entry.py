@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from headwater.values.causal import derive_id
 from headwater.values.ids import MAIN
 from headwater.values.tree import Value
 
@@ -30,3 +31,11 @@ class Outgoing(NamedTuple):
     def event(self) -> str:
         """Its id in this space."""
         return f"event:{self.letters}"
+
+    def name_there(self, space_id: str) -> tuple[str, str]:
+        """The identity of the event for the other space: its sender, and its name there."""
+        return self.once or (f"by space:{space_id}", self.letters)
+
+    def event_there(self, space_id: str) -> str:
+        """Its id in the other space, if this space has this id."""
+        return derive_id("event", "outside", *self.name_there(space_id), self.stream)

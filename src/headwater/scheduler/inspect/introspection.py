@@ -11,6 +11,7 @@ import msgspec
 
 from headwater.cells.replica import Replica
 from headwater.cells.span_records import split_index
+from headwater.errors import ClosedError, NotOpen
 from headwater.scheduler.graph.edges import Graph
 from headwater.scheduler.graph.node import DocPath, Node, NodeKind, NodeStatus
 from headwater.scheduler.graph.registry import Registry
@@ -323,6 +324,8 @@ class GraphQueries:
             wakers.append(f"a change of what it has found in the collection{'s' * (len(kinds) > 1)} {_joined(kinds)}")
         if writers:
             wakers.append(f"another result of {_names(writers)}")
+        if isinstance(node.rare.error, NotOpen | ClosedError):
+            wakers.append("the opening of what was not open")
         if node.resting and node.parent is not None:
             wakers.append(f"a reader of {node.parent.title}")
         elif not node.is_live:

@@ -3,6 +3,8 @@
 One queue keeps the order. The storage appends outcomes, and answers to questions are appended while the storage is
 locked: an answer is placed exactly between the commits that it includes and those that it does not. The event loop
 consumes the queue and sends.
+
+Length: everything that is appended to the one queue, and its one consumer, are in one place.
 """
 
 from __future__ import annotations
