@@ -1,5 +1,7 @@
 """What collections cost, in counts that every machine has."""
 
+import pytest
+
 from bench.collections_costs import calls_of_a_page, calls_of_writes, deltas_of_a_change
 from bench.table import is_compiled
 
@@ -10,6 +12,7 @@ STRANGER_CALLS = 10
 """More calls for a write of a document of no collection, in a space with collections. It may only shrink."""
 
 
+@pytest.mark.pure("replaces a method")
 def test_a_change_under_a_sum_is_one_delta_however_many_documents_there_are() -> None:
     assert deltas_of_a_change(100) == deltas_of_a_change(3_000) == (1, 1, 1)
 

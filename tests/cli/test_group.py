@@ -94,10 +94,10 @@ def help_texts() -> list[tuple[str, str]]:
 
 
 VERBS = """
-Abandon Accept Act Add Approve Archive Cancel Check Choose Compact Compare Continue Copy Create Delete
+Abandon Accept Act Add Approve Archive Build Cancel Check Choose Compact Compare Continue Copy Create Delete
 Deploy Do Draw Drop Exit Expire Explain Export Follow Give Grant Import Let List Listen Log Manage
-Merge Name Pause Print Publish Read Reconcile Record Redeliver Register Reject Replace Reprocess
-Restore Resume Retry Revoke Run Send Serve Show Skip Sort Start Stay Stop Use Verify Wait Write
+Keep Merge Name Pause Print Publish Read Reconcile Record Redeliver Register Reject Replace Reprocess
+Restore Resume Retry Revoke Run Send Serve Show Skip Sort Start Stay Stop Store Use Verify Wait Write
 """
 
 

@@ -102,7 +102,7 @@ def check_collections() -> None:
 
 @collections.command("migrate")
 @click.argument("name", metavar="MODULE:APP")
-@click.option("--dry-run", is_flag=True, help="Change nothing; count what would be changed.")
+@click.option("--dry-run", is_flag=True, help="Show what would be changed, and change nothing.")
 @action("collection_actions", on_branch, on_space, as_list(*MIGRATION))
 def migrate_collections() -> None:
     """Store the documents of the collections of an app in the form of today.
@@ -147,9 +147,7 @@ def build_indexes() -> None:
 
 @index.command("drop")
 @click.argument("name", metavar="INDEX")
-@click.option(
-    "--force", is_flag=True, help="Drop a unique index, too: documents with equal values are no longer refused."
-)
+@click.option("--force", is_flag=True, help="Drop a unique index, too. Equal values are no longer refused then.")
 @action("collection_actions", on_branch, on_space, as_object("index", "kind", "fields", "unique", "seq"))
 def drop_index() -> None:
     """Drop an INDEX, by its name in `headwater collections index ls`.
