@@ -63,7 +63,6 @@ class Computed(Generic[P, R]):
         "_app",
         "_is_typed",
         "_key",
-        "_parametrised",
         "_result",
         "_returned_types",
         "_signature",
@@ -79,7 +78,6 @@ class Computed(Generic[P, R]):
         self._app = app
         self.options: FunctionOptions = options
         self._signature = signature_of(fn)
-        self._parametrised = self._signature is not NO_PARAMETERS
         # Made on demand: a result that is returned as it is stored needs none.
         self._result: Cell[Any] | None = None
         self._type: Schema = ANY
@@ -101,7 +99,7 @@ class Computed(Generic[P, R]):
         Raises:
             UsageError: HW100. The function has parameters.
         """
-        if self._parametrised:
+        if self._signature is not NO_PARAMETERS:
             message = (
                 f"{self.name}() takes parameters: it has a result for each set of arguments, and no single address"
             )
@@ -126,7 +124,7 @@ class Computed(Generic[P, R]):
     @property
     def is_parametrised(self) -> bool:
         """Whether the function has parameters."""
-        return self._parametrised
+        return self._signature is not NO_PARAMETERS
 
     def _resolve(self) -> None:
         """Resolve the type of its result. At first use: the return type may be declared after the function."""
@@ -171,7 +169,7 @@ class Computed(Generic[P, R]):
 
     def register(self, space: FunctionPort) -> None:
         """Register its node in an open space; with parameters, a call registers one."""
-        if self._parametrised:
+        if self._signature is not NO_PARAMETERS:
             space.instances_of(self)
             with suppress(DeclarationError):
                 # Taken before anything runs. A wrong type is reported by the first call.
@@ -222,7 +220,7 @@ class Computed(Generic[P, R]):
             throttle_ms=options.throttle_ms,
             change_group=options.change_group,
             fingerprint=FunctionFingerprint(self, space.fingerprints if around is None else around.fingerprints),
-            is_instance=self._parametrised,
+            is_instance=self._signature is not NO_PARAMETERS,
             piece="" if around is None else around.title,
             parent=None if around is None else around.parent,
             origin=self.__wrapped__,
@@ -261,7 +259,7 @@ class Computed(Generic[P, R]):
                         found = self._result_cell()._read_in(frame)  # noqa: SLF001  # as .value
                     memo[self] = found
                     return found  # type: ignore[return-value]
-        home, tx = find(self._app, self._doc if self._parametrised else self)
+        home, tx = find(self._app, self._doc if self._signature is not NO_PARAMETERS else self)
         assert isinstance(home, FunctionPort)
         if tx is not None and tx.has_writes:
             # A transaction with writes that no node has seen: a plain call, and its reads belong to the
@@ -271,7 +269,7 @@ class Computed(Generic[P, R]):
                 # Until the next write: functions that call each other twice would else take exponential time.
                 tx.memo[self] = value
             return value
-        if self._parametrised:
+        if self._signature is not NO_PARAMETERS:
             if self not in home.instances and (successor := self._successor(home)) is not None:
                 return cast("R", successor(*args, **kwargs))
             instance = self._instance(home, *args, **kwargs)
@@ -286,7 +284,7 @@ class Computed(Generic[P, R]):
                 return self._call_without_node(home, tx, *args, **kwargs)
             node, cell = found, None
         value = self._pull(home, tx, node, cell)
-        if node.removed and self._parametrised:
+        if node.removed and self._signature is not NO_PARAMETERS:
             # Removed as unread while this call waited for the lock.
             return self(*args, **kwargs)
         return value
@@ -297,7 +295,7 @@ class Computed(Generic[P, R]):
             if home.runtime.has_work:
                 # Other functions may have read what it wrote besides its result.
                 home.runtime.catch_up()
-        elif not self._parametrised:
+        elif self._signature is NO_PARAMETERS:
             tx.memo[self] = value
         return cast("R", value)
 
@@ -427,7 +425,7 @@ class Computed(Generic[P, R]):
     def node_in(self, home: FunctionPort, *args: object, **kwargs: object) -> Node | None:
         """Its node in an open space; with parameters, the node for these arguments, if any."""
         bound = self._signature.bind(*args, **kwargs)
-        if not self._parametrised:
+        if self._signature is NO_PARAMETERS:
             return home.nodes.get(self)
         bound.apply_defaults()
         key = key_of(bound.arguments)

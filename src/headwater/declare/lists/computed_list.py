@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, TypeVar, cast, overload
 from weakref import WeakKeyDictionary
 
-from headwater.cells.cell import Cell
 from headwater.cells.context import CONTEXT, Owner, find
 from headwater.cells.elements import ElementEntry, as_linked
 from headwater.cells.transaction import Transaction
