@@ -44,6 +44,45 @@ def test_node_without_meaning_is_refused_and_leaves_no_trace(shop: Workshop, spe
     assert (stats.computations, stats.effects) == (0, 0)
 
 
+def test_new_nodes_share_the_number_of_their_announcement_until_a_run_has_begun(shop: Workshop) -> None:
+    nodes = [shop.sum(name, "a") for name in ("one", "two", "three")]
+    for node in nodes[:2]:
+        shop.scheduler.announce(node)
+    assert nodes[0].failed_at == nodes[1].failed_at > 0
+    shop.scheduler.announce(nodes[0])
+    assert nodes[0].failed_at > nodes[1].failed_at, "announced again: what has called it is notified"
+    shop.show("effect", "b")
+    before = nodes[0].failed_at
+    shop.run()
+    shop.scheduler.announce(nodes[2])
+    assert nodes[2].failed_at > before, "a run that began before it is notified"
+
+
+def test_final_fingerprint_takes_the_place_of_what_answered(shop: Workshop) -> None:
+    class Answer:
+        is_final = False
+        asked = 0
+
+        def __call__(self) -> bytes:
+            self.asked += 1
+            return b"%d" % self.asked
+
+    answer = Answer()
+    spec = NodeSpec(name="sum", fn=nothing, outputs=(doc_key("sum"),), fingerprint=answer)
+    node = shop.scheduler.register(spec)
+    assert [node.taken_fingerprint(), node.taken_fingerprint()] == [b"1", b"2"], "not final: asked each time"
+    answer.is_final = True
+    assert [node.taken_fingerprint(), node.taken_fingerprint(), node.fingerprint] == [b"3"] * 3
+
+
+def test_title_and_origin_are_those_of_the_declaration(shop: Workshop) -> None:
+    plain = shop.scheduler.register(NodeSpec(name="sum", fn=nothing, outputs=(doc_key("sum"),)))
+    called = shop.scheduler.register(NodeSpec(name="row('a')", fn=nothing, outputs=(doc_key("row"),), piece="card 1"))
+    other = shop.scheduler.register(NodeSpec(name="list", fn=nothing, outputs=(doc_key("list"),), origin=number))
+    assert [plain.title, called.title] == ["sum()", "row('a') of card 1"]
+    assert [plain.origin, other.origin] == [nothing, number]
+
+
 def test_status_goes_only_where_the_table_says() -> None:
     assert (NodeStatus.CLEAN, NodeSignal.STARTED) not in NODE_TRANSITIONS, "what is valid is not run"
     assert (NodeStatus.NEVER_RAN, NodeSignal.DISCARDED) not in NODE_TRANSITIONS

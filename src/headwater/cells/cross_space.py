@@ -24,7 +24,11 @@ class NamedSpace(Protocol):
 class NamedTransaction(Protocol):
     """The transaction, as named in messages."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """The function that it is of."""
+        ...
+
     # The message of a forbidden write.
     refused: str
 

@@ -57,7 +57,7 @@ class FarReads(Transaction):
 
     def __init__(self, near: Transaction, far: FarSpace) -> None:
         replica = far.far.replica
-        super().__init__(replica, near.name)
+        super().__init__(replica)
         self.near = near
         self.far = far
         # One value for each handle: every write of the transaction clears it.
@@ -65,6 +65,11 @@ class FarReads(Transaction):
         self.node = None if near.node is None else _RUN
         # Of the other space at the first read: while it is the same, so are all documents.
         self.version = replica.version
+
+    @property
+    def name(self) -> str:
+        """That of the transaction whose reads these are."""
+        return self.near.name
 
     def reads_there(self) -> dict[ReadKey, Mark | None]:
         """The dependencies of a run, with the keys of the other space. Read-only for the caller."""

@@ -130,7 +130,7 @@ class Transaction:
 
     def __init__(self, replica: Replica, name: str = "", *, read_only: str = "", cause: object = None) -> None:
         self.replica = replica
-        self.name = name
+        self._name = name
         # Why writing is refused, as a sentence with {} for the address; empty: it is allowed.
         self.read_only: str = read_only
         # The cause from which the ids of new documents are derived.
@@ -145,6 +145,12 @@ class Transaction:
         self.wrote, self._has_read, self.peeks, self.failures = False, False, 0, 0
         self.gate = self.called = self.keeping = self.ended_with = self.observes = None
         self.callbacks = self.followers = self.on_sent = ()
+
+    @property
+    def name(self) -> str:
+        """What reads and writes in it, for messages: of a run, the title of its node. Plain code has none."""
+        # Of a run it is composed when it is asked for: for errors.
+        return self._name or str(getattr(self.node, "title", ""))
 
     def __repr__(self) -> str:
         return f"<Transaction {self.name or 'unnamed'}: {self.status.value}>"

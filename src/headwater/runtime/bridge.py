@@ -286,7 +286,7 @@ class Bridge(FarSpace):
     def writers(self, doc: DocKey) -> tuple[Node, ...]:
         """The far functions that write a document."""
         graph = self.there.scheduler.graph
-        found = graph.writers.get(doc, ())
+        found = graph.writers_of(doc)
         if graph.envelopes and doc in graph.envelopes:
             found = (*found, *(writer for _, writer in graph.envelopes[doc]))
         return found

@@ -134,7 +134,7 @@ class Restorer:
         """Restore a node that was made later, as for functions with parameters and pieces."""
         if node.fingerprint is not None:
             # Before anything runs that could change what the function uses.
-            node.fingerprint()
+            node.taken_fingerprint()
         left = self._left_of.get(piece) if piece else self._left
         key = node.stored_as or (node.outputs[0] if node.outputs else None)
         if self._gone and key is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -309,7 +310,7 @@ def test_block_of_another_space_inside_a_block_is_a_transaction_of_its_own() -> 
 def test_run_and_handling_begin_no_block_of_another_space() -> None:
     mine, other = OpenStage(), OpenStage()
     with mine.home.transaction() as outer:
-        outer.name = "sell()"
+        outer.node = SimpleNamespace(title="sell()")
         with pytest.raises(NestedTransactionError, match=r"cannot be begun in sell\(\)"), other.home.transaction():
             stray()
     assert other.now("a") is NOTHING

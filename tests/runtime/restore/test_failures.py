@@ -316,11 +316,10 @@ def test_row_whose_calls_are_of_nothing_that_it_read_is_none(tmp_path: Path, ind
         space.sync()
         # As a program that means harm would write it: the same read twice, and a call of none of them.
         read = (doc_key("shop.per"), (), 0)
-        code = space.nodes[shop.label].fingerprint
-        assert code is not None
+        code = space.nodes[shop.label].taken_fingerprint()
         called = Extra(calls=(Called(index, (("text", "x"),), b"12345678"),))
         space._opening.replica.observations.put(
-            doc_key("shop.label"), encode_observation(code(), [read, read], called), ()
+            doc_key("shop.label"), encode_observation(code, [read, read], called), ()
         )
     with shop.app.open(tmp_path / "shop.db") as space:
         assert reason(space, "label") == "what is kept of it cannot be read"

@@ -116,10 +116,8 @@ class Choice(Computed[[], T]):
 
     # -- its node ------------------------------------------------------------------------------------------
 
-    def _resolve(self) -> Cell[Any]:
-        if self._result is None:
-            self._result = Cell(self._app, "", key=self._key)
-        return self._result
+    def _resolve(self) -> None:
+        self._returned_types = frozenset()
 
     def to_stored(self, value: object) -> Value:
         return cast("Value", value)

@@ -14,7 +14,6 @@ from headwater.cells.cell import Cell
 from headwater.cells.context import CONTEXT, Owner, find
 from headwater.cells.context_frame import ContextFrame
 from headwater.cells.far import FarReads
-from headwater.cells.reading import HANDLES
 from headwater.cells.transaction import Transaction
 from headwater.declare.functions.arguments import restored_arguments, stored_arguments
 from headwater.declare.functions.enclosing_piece import EnclosingPiece
@@ -64,7 +63,6 @@ class Computed(Generic[P, R]):
         "_app",
         "_is_typed",
         "_key",
-        "_parametrised",
         "_result",
         "_returned_types",
         "_signature",
@@ -80,11 +78,11 @@ class Computed(Generic[P, R]):
         self._app = app
         self.options: FunctionOptions = options
         self._signature = signature_of(fn)
-        self._parametrised = self._signature is not NO_PARAMETERS
+        # Made on demand: a result that is returned as it is stored needs none.
         self._result: Cell[Any] | None = None
         self._type: Schema = ANY
-        # Types of stored results that are returned as they are.
-        self._returned_types: frozenset[type] = frozenset()
+        # Types of stored results that are returned as they are; None: the type of the result is not resolved yet.
+        self._returned_types: frozenset[type] | None = None
         self._is_typed = True
         self._key = doc_key(doc)
         # Set by the builder of a pattern.
@@ -101,12 +99,12 @@ class Computed(Generic[P, R]):
         Raises:
             UsageError: HW100. The function has parameters.
         """
-        if self._parametrised:
+        if self._signature is not NO_PARAMETERS:
             message = (
                 f"{self.name}() takes parameters: it has a result for each set of arguments, and no single address"
             )
             raise UsageError(message, name=self.name)
-        return self._resolve().address
+        return self._result_cell().address
 
     @property
     def owner(self) -> Owner:
@@ -126,11 +124,11 @@ class Computed(Generic[P, R]):
     @property
     def is_parametrised(self) -> bool:
         """Whether the function has parameters."""
-        return self._parametrised
+        return self._signature is not NO_PARAMETERS
 
-    def _resolve(self) -> Cell[Any]:
-        """The cell of its result. Resolved at first use: the return type may be declared after the function."""
-        if self._result is None:
+    def _resolve(self) -> None:
+        """Resolve the type of its result. At first use: the return type may be declared after the function."""
+        if self._returned_types is None:
             where = f"the result of {self.name}()"
             try:
                 hint, self._is_typed = return_type_of(self.__wrapped__)
@@ -141,9 +139,13 @@ class Computed(Generic[P, R]):
                 check_returns_nothing(self.name, hint)
                 hint = None
             self._type = schema_of(hint, where=where)
+            self._returned_types = frozenset() if self._type.has_handles else self._type.plain
+
+    def _result_cell(self) -> Cell[Any]:
+        """The cell of its result."""
+        if self._result is None:
+            self._resolve()
             self._result = Cell(self._app, "", schema=self._type, key=self._key)
-            if self._result._linking != HANDLES:  # noqa: SLF001  # it has asked the schema already
-                self._returned_types = self._type.plain
         return self._result
 
     def check(self) -> None:
@@ -167,7 +169,7 @@ class Computed(Generic[P, R]):
 
     def register(self, space: FunctionPort) -> None:
         """Register its node in an open space; with parameters, a call registers one."""
-        if self._parametrised:
+        if self._signature is not NO_PARAMETERS:
             space.instances_of(self)
             with suppress(DeclarationError):
                 # Taken before anything runs. A wrong type is reported by the first call.
@@ -218,7 +220,7 @@ class Computed(Generic[P, R]):
             throttle_ms=options.throttle_ms,
             change_group=options.change_group,
             fingerprint=FunctionFingerprint(self, space.fingerprints if around is None else around.fingerprints),
-            is_instance=self._parametrised,
+            is_instance=self._signature is not NO_PARAMETERS,
             piece="" if around is None else around.title,
             parent=None if around is None else around.parent,
             origin=self.__wrapped__,
@@ -253,11 +255,11 @@ class Computed(Generic[P, R]):
                     and space.scheduler.is_valid(node)  # type: ignore[attr-defined]
                 ):
                     found: object = here.read(self._key)
-                    if type(found) not in self._returned_types:
-                        found = self._result._read_in(frame)  # type: ignore[union-attr]  # noqa: SLF001  # as .value
+                    if type(found) not in self._returned_types:  # type: ignore[operator]  # it has a node
+                        found = self._result_cell()._read_in(frame)  # noqa: SLF001  # as .value
                     memo[self] = found
                     return found  # type: ignore[return-value]
-        home, tx = find(self._app, self._doc if self._parametrised else self)
+        home, tx = find(self._app, self._doc if self._signature is not NO_PARAMETERS else self)
         assert isinstance(home, FunctionPort)
         if tx is not None and tx.has_writes:
             # A transaction with writes that no node has seen: a plain call, and its reads belong to the
@@ -267,7 +269,7 @@ class Computed(Generic[P, R]):
                 # Until the next write: functions that call each other twice would else take exponential time.
                 tx.memo[self] = value
             return value
-        if self._parametrised:
+        if self._signature is not NO_PARAMETERS:
             if self not in home.instances and (successor := self._successor(home)) is not None:
                 return cast("R", successor(*args, **kwargs))
             instance = self._instance(home, *args, **kwargs)
@@ -280,24 +282,24 @@ class Computed(Generic[P, R]):
                 return cast("R", successor(*args, **kwargs))
             if found is None or args or kwargs:
                 return self._call_without_node(home, tx, *args, **kwargs)
-            node, cell = found, self._resolve()
+            node, cell = found, None
         value = self._pull(home, tx, node, cell)
-        if node.removed and self._parametrised:
+        if node.removed and self._signature is not NO_PARAMETERS:
             # Removed as unread while this call waited for the lock.
             return self(*args, **kwargs)
         return value
 
-    def _pull(self, home: FunctionPort, tx: Transaction | None, node: Node, cell: Cell[Any]) -> R:
+    def _pull(self, home: FunctionPort, tx: Transaction | None, node: Node, cell: Cell[Any] | None) -> R:
         value = self._read_current(home, tx, node, cell)
         if tx is None:
             if home.runtime.has_work:
                 # Other functions may have read what it wrote besides its result.
                 home.runtime.catch_up()
-        elif not self._parametrised:
+        elif self._signature is NO_PARAMETERS:
             tx.memo[self] = value
         return cast("R", value)
 
-    def _read_current(self, home: FunctionPort, tx: Transaction | None, node: Node, cell: Cell[Any]) -> object:
+    def _read_current(self, home: FunctionPort, tx: Transaction | None, node: Node, cell: Cell[Any] | None) -> object:
         """Make its stored result current, and read it.
 
         The commit of its run may be rejected before the result is read, because another program has written what it
@@ -309,13 +311,23 @@ class Computed(Generic[P, R]):
             if tx is None:
                 # Takes in verdicts first.
                 with suppress(SchemaError):
-                    value = cell.value
+                    value = self._stored_value(home, tx, cell)
             if value is not None:
                 return value
             if self._is_stored(home, tx, node):
-                return cell.value
+                return self._stored_value(home, tx, cell)
         self._make_current(home, tx, node)
-        return cell.value
+        return self._stored_value(home, tx, cell)
+
+    def _stored_value(self, home: FunctionPort, tx: Transaction | None, cell: Cell[Any] | None) -> object:
+        """The stored result, as its cell reads it; without a cell, if it is returned as it is stored."""
+        if cell is None and not isinstance(tx, FarReads):
+            if tx is None and home.inbox:
+                home.runtime.catch_up()
+            found = (home.untracked if tx is None else tx).read(self._key)
+            if type(found) in self._returned_types:  # type: ignore[operator]  # it has a node
+                return found
+        return (self._result_cell() if cell is None else cell).value
 
     @staticmethod
     def _is_stored(home: FunctionPort, tx: Transaction | None, node: Node) -> bool:
@@ -366,7 +378,7 @@ class Computed(Generic[P, R]):
                 return successor.current_in(home, tx)
             raise UsageError(f"{self.name}() is no function of space {home.name!r} any more", node=self.name)
         self._make_current(home, tx, node)
-        return self._resolve()
+        return self._result_cell()
 
     def _successor(self, home: FunctionPort) -> Computed[..., Any] | None:
         """The function that replaced this one, as in a notebook: a caller with the old object means the new one."""
@@ -413,7 +425,7 @@ class Computed(Generic[P, R]):
     def node_in(self, home: FunctionPort, *args: object, **kwargs: object) -> Node | None:
         """Its node in an open space; with parameters, the node for these arguments, if any."""
         bound = self._signature.bind(*args, **kwargs)
-        if not self._parametrised:
+        if self._signature is NO_PARAMETERS:
             return home.nodes.get(self)
         bound.apply_defaults()
         key = key_of(bound.arguments)

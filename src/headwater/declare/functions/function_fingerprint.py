@@ -20,19 +20,17 @@ class Fingerprinted(Protocol):
 
 
 class FunctionFingerprint:
-    """Asks for the fingerprint of a declared function in one session. A closure would take seven times the memory."""
+    """Asks for the fingerprint of a declared function in one session: until the answer is final, then nodes have it."""
 
-    __slots__ = ("_fingerprints", "_function", "_taken")
+    __slots__ = ("_fingerprints", "_function", "is_final")
 
     def __init__(self, function: Fingerprinted, fingerprints: Fingerprints) -> None:
         self._function = function
         self._fingerprints = fingerprints
-        self._taken: bytes | None = None
+        # Whether the last answer will not change in this session (`Node.taken_fingerprint`).
+        self.is_final: bool = False
 
     def __call__(self) -> bytes:
-        if self._taken is not None:
-            return self._taken
         found = self._function.fingerprint_by(self._fingerprints)
-        if self._fingerprints.is_final(self._function.__wrapped__):
-            self._taken = found
+        self.is_final = self._fingerprints.is_final(self._function.__wrapped__)
         return found

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, TypeVar, cast, overload
 from weakref import WeakKeyDictionary
 
-from headwater.cells.cell import Cell
 from headwater.cells.context import CONTEXT, Owner, find
 from headwater.cells.elements import ElementEntry, as_linked
 from headwater.cells.transaction import Transaction
@@ -96,10 +95,8 @@ class ComputedList(Computed[[], list[R]]):
 
     # -- its node ------------------------------------------------------------------------------------------
 
-    def _resolve(self) -> Cell[Any]:
-        if self._result is None:
-            self._result = Cell(self._app, "", key=self._key)
-        return self._result
+    def _resolve(self) -> None:
+        self._returned_types = frozenset()
 
     def to_stored(self, value: object) -> Value:
         assert is_array(value)

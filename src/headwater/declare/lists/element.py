@@ -165,11 +165,10 @@ class Element(Computed[..., R]):
 class Predicate(Element[bool]):
     """Decides whether an element is selected. None is not."""
 
-    def _resolve(self) -> Cell[Any]:
-        if self._result is None:
+    def _resolve(self) -> None:
+        if self._returned_types is None:
             self._type = schema_of(bool)
-            self._result = Cell(self._app, "", schema=self._type, key=self._key)
-        return self._result
+            self._returned_types = self._type.plain
 
     def _convert(self, value: object) -> object:
         return bool(value)
@@ -181,8 +180,8 @@ class Predicate(Element[bool]):
 class Spread(Element[list[R]]):
     """Makes several results of an element; of None, no result."""
 
-    def _resolve(self) -> Cell[Any]:
-        if self._result is None:
+    def _resolve(self) -> None:
+        if self._returned_types is None:
             super()._resolve()
             hint = get_type_hints(self.__wrapped__, include_extras=True).get("return", Any)
             if get_origin(hint) in (Union, UnionType):
@@ -193,11 +192,11 @@ class Spread(Element[list[R]]):
             if isinstance(self._type, ContainerHandle):
                 self._type = self._type.inner
             if self._type.child(0) is None:
-                self._result = None
+                self._returned_types = None
                 message = f"{self.name}() returns {self._type.expected} for an element; a list is expected"
                 raise DeclarationError(message, name=self.name)
-            self._result = Cell(self._app, "", schema=self._type, key=self._key)
-        return self._result
+            # Read by the list, which takes it apart.
+            self._returned_types = frozenset()
 
     def _convert(self, value: object) -> object:
         return _HOLE if value is None else self.checked(value)

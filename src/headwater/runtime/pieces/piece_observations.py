@@ -54,7 +54,7 @@ def seen_by(space: PieceHost, function: Computed[..., Any]) -> Seen | None:
     recorded = node.recorded
     if not node.is_clean or node.rare.error is not None or node.attempt is not None or node.is_materializer:
         return None
-    if recorded is None or node.recorded_reads is not node.reads:
+    if recorded is None:
         # It has children, or other state that is not part of the observation.
         return None
     read = space.replica.read

@@ -56,7 +56,7 @@ class Preflight:
         graph = self._graph
         found: dict[Node, None] = {}
         for doc in docs:
-            found.update(dict.fromkeys(graph.writers.get(doc, ())))
+            found.update(dict.fromkeys(graph.writers_of(doc)))
             if graph.envelopes:
                 found.update((writer, None) for _, writer in graph.envelopes.get(doc, ()))
         return found

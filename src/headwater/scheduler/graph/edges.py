@@ -36,7 +36,8 @@ class Graph:
         self.spans: SpanReaders = SpanReaders(replica)
         # The documents that nodes write, by kind: made when it is asked for.
         self._written: dict[str, list[DocKey]] | None = None
-        self.writers: dict[DocKey, tuple[Node, ...]] = {}
+        # The nodes that write a document, by its key: most documents have one, which stands for itself.
+        self.writers: dict[DocKey, Node | tuple[Node, ...]] = {}
         # Nodes that have not run yet, by their declared reads.
         self._declared: dict[DocKey, dict[Node, None]] = {}
         # Materializers, by the documents in which they may write.
@@ -54,11 +55,21 @@ class Graph:
 
     # -- edges ---------------------------------------------------------------------------------------------
 
+    def writers_of(self, doc: DocKey) -> tuple[Node, ...]:
+        """The nodes that write a document."""
+        found = self.writers.get(doc)
+        return () if found is None else found if isinstance(found, tuple) else (found,)
+
     def sources(self, node: Node) -> Iterator[Node]:
         """The writers of its reads; once for each document."""
         writers = self.writers
         for doc in node.above:
-            for writer in writers[doc]:
+            found = writers[doc]
+            if not isinstance(found, tuple):
+                if found is not node:
+                    yield found
+                continue
+            for writer in found:
                 if writer is not node:
                     yield writer
 
@@ -114,7 +125,7 @@ class Graph:
         for doc in node.outputs:
             # Before the node is one of the writers.
             readers = self.readers_of(doc) if self._declared or doc in self.index.docs else ()
-            self.writers[doc] = (*self.writers.get(doc, ()), node)
+            self.writers[doc] = (*self.writers_of(doc), node) if doc in self.writers else node
             for reader in readers:
                 if reader is not node:
                     self.on_awaited(node)
@@ -147,8 +158,10 @@ class Graph:
         self.unread.pop(node, None)
         self.liveness.forget(node)
         for doc in node.outputs:
-            if len(self.writers[doc]) > 1:
-                self.writers[doc] = tuple(writer for writer in self.writers[doc] if writer is not node)
+            found = self.writers[doc]
+            if isinstance(found, tuple):
+                others = tuple([writer for writer in found if writer is not node])
+                self.writers[doc] = others if len(others) > 1 else others[0]
                 continue
             del self.writers[doc]
             if self._declared or doc in self.index.docs:
@@ -188,7 +201,7 @@ class Graph:
         for doc, path, bits in old:
             if (doc, path, bits) not in reads:
                 index.remove(doc, path, bool(bits), node)
-        node.reads = now
+        node.reads, node.recorded = now, None
         if node.spec.declared_reads:
             self._undeclare(node)
         self._relink(node, added)
@@ -201,7 +214,7 @@ class Graph:
             index.add(doc, path, bool(bits), node)
         for doc, path, bits in gone:
             index.remove(doc, path, bool(bits), node)
-        node.reads = reads
+        node.reads, node.recorded = reads, None
         left = dict.fromkeys(doc for doc, _, _ in gone if doc in node.above)
         unread = [doc for doc in left if node not in index.of_doc(doc)]
         if unread:
@@ -226,7 +239,7 @@ class Graph:
         for doc, path, bits in reads:
             add(doc, path, bool(bits), node)
             is_linked = is_linked or doc in writers
-        node.reads = reads
+        node.reads, node.recorded = reads, None
         if is_linked:
             self._relink(node, list(reads))
 
@@ -249,7 +262,7 @@ class Graph:
     def _find_awaited(self, node: Node, docs: Iterable[DocKey]) -> None:
         """Find the results among these documents that are still to come."""
         for doc in docs:
-            for source in self.writers.get(doc, ()):
+            for source in self.writers_of(doc):
                 if source.status is NodeStatus.NEVER_RAN and source is not node:
                     self.on_awaited(source)
         for source in self.materializers(node) if self.envelopes else ():
@@ -263,7 +276,7 @@ class Graph:
         for doc in docs:
             del node.above[doc]
             is_read = doc in self.index.docs
-            for writer in self.writers[doc]:
+            for writer in self.writers_of(doc):
                 if not is_read and writer.on_unread is not None:
                     self.unread[writer] = None
                 if was_live and writer is not node:
@@ -274,7 +287,7 @@ class Graph:
             self.ranks.loosen(node)
 
     def _link(self, node: Node, doc: DocKey) -> None:
-        writers = self.writers.get(doc, ())
+        writers = self.writers_of(doc)
         if node in writers:
             writers = tuple(writer for writer in writers if writer is not node)
         if not writers:

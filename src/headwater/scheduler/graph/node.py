@@ -147,6 +147,8 @@ class SharedSpec:
     is_proxy: bool = False
     # The opening that it belongs to; None: the scheduler is used without any.
     home: FunctionHome | None = None
+    # registry: follows from the others, see `Queue`.
+    tier: int = 0
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -191,6 +193,8 @@ class RareFields:
 
     # Fixed at registration: the places, with everything below, where the function itself may write.
     surface: tuple[DocPath, ...] = ()
+    # Fixed at registration: the function as its author wrote it, if that is not `Node.default_origin`.
+    origin: Callable[..., object] | None = None
     # Fixed at registration: see NodeSpec. The dormancy of pieces sets the last two of a node with children.
     made_before: tuple[DocKey, ...] = ()
     on_live: Callable[[], None] | None = None
@@ -236,19 +240,17 @@ class Node:
     # Fixed at registration: see NodeSpec. `remake` replaces the functions.
     spec: SharedSpec
     name: str
-    title: str
     fn: Callable[..., object]
     result_type: ResultType | None
-    fingerprint: Callable[[], bytes] | None
+    # Replaced by its answer once that is final: see `taken_fingerprint`.
+    fingerprint: Callable[[], bytes] | bytes | None
     stored_as: DocKey | None
     called_with: Arguments | None
     on_unread: Callable[[], None] | None
     piece: str
-    origin: Callable[..., object] | None
     order: int
     # The order among nodes of one rank: of registration, or of the node that it replaces.
     position: int
-    tier: int
     outputs: tuple[DocKey, ...]
     # As declared; and if it has none, the node that ran at registration.
     declared_parent: Node | None
@@ -289,11 +291,10 @@ class Node:
     # runner: the pass of its last run, and its runs in that pass.
     pass_number: int = 0
     pass_runs: int = 0
-    # persistence: whether it was restored; its last stored observation in its stored form, or its digest; and the reads
-    # of that observation.
+    # persistence: whether it was restored; and its last stored observation in its stored form, or its digest. graph: it
+    # goes with the reads that it has.
     restored: bool = False
     recorded: bytes | None = None
-    recorded_reads: tuple[ReadKey, ...] = ()
     # runner: the scope of its result, if it is not the space.
     result_scope: str = ""
     # runner and invalidation: counts and times, for people.
@@ -331,6 +332,22 @@ class Node:
         return self.spec.kind
 
     @property
+    def default_origin(self) -> Callable[..., object]:
+        """The function as its author wrote it, of most nodes: what its declaration wraps, or what it calls."""
+        found: Callable[..., object] = getattr(self.result_type, "__wrapped__", self.fn)
+        return found
+
+    @property
+    def origin(self) -> Callable[..., object]:
+        """The function as its author wrote it."""
+        return self.rare.origin or self.default_origin
+
+    @property
+    def title(self) -> str:
+        """Its name for people, as a call. An instance of a function with parameters is named with its arguments."""
+        return titled(self.name if self.name.endswith(")") else f"{self.name}()", self.piece)
+
+    @property
     def cause(self) -> tuple[str, str, int]:
         """The seed of the ids of documents that its runs create."""
         return ("run", self.name, self.order)
@@ -364,6 +381,17 @@ class Node:
     def to_stored(self, result: object) -> Value:
         """Convert the return value of its function."""
         return freeze(result) if self.result_type is None else self.result_type.to_stored(result)
+
+    def taken_fingerprint(self) -> bytes:
+        """The fingerprint of its function, which it must have. Once it is final it takes the place of what answered."""
+        known = self.fingerprint
+        assert known is not None
+        if isinstance(known, bytes):
+            return known
+        found = known()
+        if getattr(known, "is_final", False):
+            self.fingerprint = found
+        return found
 
     def signal(self, signal: NodeSignal) -> None:
         """Change the status, as the table says."""

@@ -192,12 +192,12 @@ class Queue:
             node.queued = True
             self._waiting[node.position] = node
             # As `_turn`, without the call.
-            turn = node.tier << _TIER_SHIFT if node.tier else node.rank << _ORDER_BITS
+            turn = node.spec.tier << _TIER_SHIFT if node.spec.tier else node.rank << _ORDER_BITS
             heappush(self.heap, turn | node.position)
 
     def lowered(self, node: Node) -> None:
         """The rank of a node was lowered: it is due earlier."""
-        if node.queued and not node.tier:
+        if node.queued and not node.spec.tier:
             heappush(self.heap, _turn(node))
 
     def take(self) -> Node | None:
@@ -209,7 +209,7 @@ class Queue:
             if node is None:
                 # It was taken with an earlier entry.
                 continue
-            if not node.tier and (rank := turn >> _ORDER_BITS) != node.rank:
+            if not node.spec.tier and (rank := turn >> _ORDER_BITS) != node.rank:
                 self._waiting[node.position] = node
                 if rank < node.rank:
                     heappush(heap, _turn(node))
@@ -244,8 +244,8 @@ def _is_in_order(source: Node, target: Node) -> bool:
 
 def _turn(node: Node) -> int:
     """The position of a node: lower goes first."""
-    if node.tier:
-        return node.tier << _TIER_SHIFT | node.position
+    if node.spec.tier:
+        return node.spec.tier << _TIER_SHIFT | node.position
     return node.rank << _ORDER_BITS | node.position
 
 

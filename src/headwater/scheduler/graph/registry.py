@@ -19,7 +19,6 @@ from headwater.scheduler.graph.node import (
     NodeSignal,
     NodeSpec,
     SharedSpec,
-    titled,
 )
 from headwater.scheduler.trace import NodeRegistered, NodeRemoved, Trace
 from headwater.values.shrink import shrunk
@@ -29,7 +28,7 @@ EFFECT_TIER = 1
 IDLE_TIER = 2
 """After all other work: materializers, whose readers cannot be known."""
 
-_SHARED_FIELDS: Final = tuple(each.name for each in fields(SharedSpec))
+_SHARED_FIELDS: Final = tuple(each.name for each in fields(SharedSpec) if each.name != "tier")
 _shared_values: Final = attrgetter(*_SHARED_FIELDS)
 _own_values: Final = attrgetter("name", "outputs", "stored_as", "called_with", "on_unread", "piece")
 """The own part of a declaration that is compared. Functions are left out: they are created again each time."""
@@ -70,8 +69,6 @@ class Registry:
         position, self._position = self._position or self._count, 0
         effect = spec.kind is NodeKind.EFFECT
         name, outputs, envelope = spec.name, spec.outputs, spec.side_write_envelope
-        # An instance of a function with parameters is named with its arguments.
-        title = name if name.endswith(")") else f"{name}()"
         values = _shared_values(spec)
         shared = self._shared.get(values)
         if shared is None:
@@ -79,7 +76,6 @@ class Registry:
         node = Node(
             spec=shared,
             name=name,
-            title=titled(title, spec.piece) if spec.piece else title,
             fn=spec.fn,
             result_type=spec.result_type,
             fingerprint=spec.fingerprint,
@@ -87,10 +83,8 @@ class Registry:
             called_with=spec.called_with,
             on_unread=spec.on_unread,
             piece=spec.piece,
-            origin=spec.origin,
             order=self._count,
             position=position,
-            tier=EFFECT_TIER if effect else IDLE_TIER if envelope else COMPUTATION_TIER,
             outputs=outputs,
             declared_parent=spec.parent,
             parent=spec.parent or parent,
@@ -101,6 +95,10 @@ class Registry:
         if envelope or len(outputs) > 1:
             surface: tuple[DocPath, ...] = (*((doc, ()) for doc in outputs[1:]), *envelope)
             node.own_rare().surface = surface
+        origin = spec.origin
+        if origin is not None and origin is not getattr(spec.result_type, "__wrapped__", spec.fn):
+            # As `Node.default_origin`.
+            node.own_rare().origin = origin
         if spec.made_before:
             node.own_rare().made_before = spec.made_before
         if spec.on_live is not None or spec.on_dormant is not None:
@@ -139,6 +137,8 @@ class Registry:
         """The part of a declaration that nodes with these values have in common."""
         named: dict[str, Any] = dict(zip(_SHARED_FIELDS, values, strict=True))
         found = SharedSpec(**named)
+        is_effect = spec.kind is NodeKind.EFFECT
+        found.tier = EFFECT_TIER if is_effect else IDLE_TIER if spec.side_write_envelope else COMPUTATION_TIER
         if not spec.side_write_envelope and not spec.declared_reads:
             # Those would be as many as there are documents.
             self._shared[values] = found
@@ -152,7 +152,9 @@ class Registry:
         if spec.parent is not node.declared_parent or spec.made_before != node.rare.made_before:
             return False
         node.fn, node.result_type = spec.fn, spec.result_type
-        node.fingerprint, node.origin = spec.fingerprint, spec.origin
+        node.fingerprint = spec.fingerprint
+        if node.rare.origin is not None or (spec.origin is not None and spec.origin is not node.default_origin):
+            node.own_rare().origin = spec.origin
         return True
 
     def remove(self, node: Node) -> None:

@@ -158,7 +158,7 @@ class EventQueries:
 
     def _reads(self, handler: HandlerRecord) -> str:
         """The reads that are made current before the call."""
-        titles = [writer.title for doc in handler.closure for writer in self._graph.writers.get(doc, ())]
+        titles = [writer.title for doc in handler.closure for writer in self._graph.writers_of(doc)]
         return f"; {', '.join(dict.fromkeys(titles))} would be made current first" if titles else ""
 
     # -- the picture ---------------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ class EventQueries:
 
     def _edges(self, handler: HandlerRecord) -> Iterator[Edge]:
         for doc in list(handler.closure):
-            for writer in self._graph.writers.get(doc, ()):
+            for writer in self._graph.writers_of(doc):
                 yield Edge(writer.id, handler.id, "data")
             for _, writer in self._graph.envelopes.get(doc, ()):
                 yield Edge(writer.id, handler.id, "envelope")

@@ -254,7 +254,7 @@ class IdempotencyCheck:
 
 
 def _line(node: Node) -> str:
-    code = getattr(node.origin or node.fn, "__code__", None)
+    code = getattr(node.origin, "__code__", None)
     return "" if code is None else f"{code.co_filename.replace(chr(92), '/').rpartition('/')[2]}:{code.co_firstlineno}"
 
 

@@ -170,7 +170,7 @@ class GraphQueries:
         sources: dict[str, str] = {}
         for node in nodes:
             for doc in dict.fromkeys(key[0] for key in node.reads):
-                writers = [writer for writer in self._graph.writers.get(doc, ()) if writer is not node]
+                writers = [writer for writer in self._graph.writers_of(doc) if writer is not node]
                 for writer in writers:
                     edges[Edge(writer.id, node.id, "data")] = None
                 if not writers and doc not in node.outputs:
@@ -191,7 +191,7 @@ class GraphQueries:
         )
 
     def _view(self, node: Node) -> NodeView:
-        code, names = getattr(node.origin or node.fn, "__code__", None), self._graph.far_names
+        code, names = getattr(node.origin, "__code__", None), self._graph.far_names
         return NodeView(
             id=node.id,
             name=node.name,

@@ -113,7 +113,7 @@ class Settle:
 
     def announce(self, node: Node) -> None:
         """A new node makes a result: its readers, if any, run again."""
-        if self._invalidation.failure_changed(node):
+        if self._invalidation.failure_changed(node, runs=self._runner.runs):
             self._tick(True)
 
     def adopt(self, node: Node, maker: Node | None) -> None:

@@ -36,20 +36,19 @@ class Adoption:
 
     def consider(self, derived: Derived) -> None:
         """Adopt a result, if a run here would have the same."""
-        writers = self._graph.writers.get(derived.doc, ())
+        writers = self._graph.writers_of(derived.doc)
         if len(writers) != 1:
             return
         node = writers[0]
         if node.is_clean:
             self._check_replaced(node, derived)
-        code = node.fingerprint
-        if code is None or node.outputs[0] != derived.doc or not derived.body:
+        if node.fingerprint is None or node.outputs[0] != derived.doc or not derived.body:
             return
         if len(derived.body) != DIGEST_BYTES:
             node.own_rare().peer_observation = derived.body
         if node.is_clean or not _is_free(node):
             return
-        print_ = code()
+        print_ = node.taken_fingerprint()
         body = self._body_of(node, derived.body, print_)
         observation = None if body is None else decode_observation(body)
         if body is None or observation is None or observation.fingerprint != print_:
@@ -110,7 +109,7 @@ class Adoption:
     def _known(self, node: Node, code: bytes) -> Iterator[bytes]:
         if node.rare.peer_observation is not None:
             yield node.rare.peer_observation
-        if node.recorded is not None and len(node.recorded) != DIGEST_BYTES:
+        if node.recorded and len(node.recorded) != DIGEST_BYTES:
             yield node.recorded
         body = self._persistence.body_again(node, code) if node.reads else None
         if body is not None:

@@ -65,7 +65,7 @@ class FailingNodes:
         """The same for these documents."""
         found: dict[DocKey, bytes] = {}
         for doc in docs if self._nodes else ():
-            for writer in self._graph.writers.get(doc, ()):
+            for writer in self._graph.writers_of(doc):
                 if writer in self._nodes and writer is not reader and doc == writer.outputs[0]:
                     failure = failure_of(writer)
                     if failure is not None:

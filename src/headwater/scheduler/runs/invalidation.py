@@ -61,6 +61,8 @@ class Invalidation:
         self.failed_abroad: Callable[[Node], None] | None = None
         # Counts the runs that failed, and those after which callers no longer get an error.
         self.failures = 0
+        # How many runs had begun when a new node was last given a number, and that number.
+        self._announced = (-1, -1)
         # Invalid computations: while there are none, every clean computation is valid.
         self.invalid: dict[Node, None] = {}
         graph.on_awaited = self._await
@@ -243,13 +245,18 @@ class Invalidation:
         self.failures += 1
         node.failed_at = node.failed_at or self.failures
 
-    def failure_changed(self, node: Node, source: Transaction | None = None) -> bool:
+    def failure_changed(self, node: Node, source: Transaction | None = None, *, runs: int = -1) -> bool:
         """A computation fails, no longer fails, or fails with another error: callers get something else.
 
         Readers are notified as of a change of the whole document. Returns whether there are any. Runs and transactions
         that have called it and are not over yet find it by themselves (`seen_failures.other_outcome`).
+
+        `runs`, for a new node: how many runs have begun so far. New nodes that are registered one after the other share
+        a number, because no run has begun between them.
         """
-        self.failures += 1
+        if runs < 0 or node.failed_at or (runs, self.failures) != self._announced:
+            self.failures += 1
+            self._announced = (runs, self.failures)
         node.failed_at = self.failures
         if self.failed_abroad is not None:
             self.failed_abroad(node)

@@ -72,6 +72,10 @@ _UNWRITTEN: Final = (NEVER, False)  # the head of a document that was never writ
 CALLS_KEY: Final = b"\xa1c"
 """The key of `Extra.calls` as stored: it is in every body with calls, and in few others."""
 
+PLAIN: Final = b""
+"""What a node has recorded after its first run, if that follows from its reads and its fingerprint alone. The digest is
+computed when it runs again: most nodes do not, and many would keep it."""
+
 ADOPTED: Final = "adopted"
 """The outcome of a node that need not run because another runtime has run it."""
 
@@ -107,7 +111,6 @@ class Persistence:
         if (
             body is None
             or len(body) != DIGEST_BYTES
-            or node.recorded_reads is not node.reads
             or tx.reads_outside
             or node.rare.seen_failures is not None
             or node.rare.spans
@@ -201,7 +204,7 @@ class Persistence:
         if node.result_scope or tx.reads_outside or node.rare.has_far:
             return
         failed = Extra(error=fingerprint_of(error))
-        self._put_note(node, encode_observation(node.fingerprint(), node.reads, failed), reads)
+        self._put_note(node, encode_observation(node.taken_fingerprint(), node.reads, failed), reads)
 
     def _put_note(self, node: Node, body: bytes, reads: Mapping[ReadKey, Mark | None], *values: Maybe) -> None:
         seen = [mark.read(doc, path, depth_of(bits)) for (doc, path, bits), mark in reads.items() if mark is not None]
@@ -224,15 +227,15 @@ class Persistence:
 
     def _body(self, node: Node, tx: Transaction, *, whole: bool = False) -> bytes | None:
         """The stored form of this run; its digest, if it is unchanged. None: nothing is stored."""
-        code = node.fingerprint
-        if code is None:
+        if node.fingerprint is None:
             return None
         recorded, failures = node.recorded, self.failing.above(node)
-        is_as_before = node.recorded_reads is node.reads and (failures or None) == node.rare.seen_failures
+        is_as_before = (failures or None) == node.rare.seen_failures
         is_near = not node.rare.has_far and not node.rare.spans
         if recorded is not None and is_as_before and not whole and not tx.reads_outside and is_near:
             if len(recorded) != DIGEST_BYTES:
-                node.recorded = recorded = digest_of(recorded)
+                body = recorded or encode_observation(node.taken_fingerprint(), node.reads)
+                node.recorded = recorded = digest_of(body)
             return recorded
         node.recorded = None
         set_seen(node, failures)
@@ -243,9 +246,9 @@ class Persistence:
         if extra is None:
             return None
         if node.rare.has_far:
-            return self._far_body(node, code(), extra, tx)
-        body = encode_observation(code(), node.reads, extra)
-        node.recorded, node.recorded_reads = digest_of(body), node.reads
+            return self._far_body(node, node.taken_fingerprint(), extra, tx)
+        body = encode_observation(node.taken_fingerprint(), node.reads, extra)
+        node.recorded = PLAIN if extra is NO_EXTRA else digest_of(body)
         span_checks.set_noted_spans(node)
         return body
 
@@ -278,13 +281,13 @@ class Persistence:
         spans = span_checks.spans_seen(node)
         if not node.above:
             return Extra(spans=spans) if spans else NO_EXTRA
-        failures, made, writers = self.failing.above(node), node.rare.made_before, self._graph.writers
+        failures, made = self.failing.above(node), node.rare.made_before
         calls: dict[DocKey, Called] = {}
         for index, (doc, _, _) in enumerate(node.reads):
             if doc not in node.above or doc in calls:
                 continue
             arguments = None
-            for writer in writers[doc]:
+            for writer in self._graph.writers_of(doc):
                 if writer.spec.is_instance and doc not in made:
                     arguments = writer.called_with
                     if arguments is None or doc != writer.outputs[0]:
@@ -308,7 +311,7 @@ class Persistence:
         A node of the same function with other inputs may have run since, and its observation may be on the way to the
         store.
         """
-        body = None if node.fingerprint is None else self.body_again(node, node.fingerprint())
+        body = None if node.fingerprint is None else self.body_again(node, node.taken_fingerprint())
         if body is not None:
             near = node.reads if not node.rare.has_far else [read for read in node.reads if not is_far(read[0])]
             self._put_note(node, body, {read: self._replica.snapshot(read[0]) for read in near})
@@ -450,7 +453,7 @@ class Persistence:
         if row.doc not in listing.inherited:
             # A row of another branch cannot be referred to on this one. The digest of a row of this branch is
             # computed when needed: most nodes never run again.
-            node.recorded, node.recorded_reads = row.body, node.reads
+            node.recorded = row.body
         return observation
 
     def _restore_far(self, node: Node, observation: Observation, seen: tuple[FarSeen, ...]) -> bool:
@@ -538,7 +541,7 @@ class Persistence:
     ) -> None:
         """Install the observation of another node of the same function, which is still valid."""
         self._install(node, reads)
-        node.recorded, node.recorded_reads = recorded, node.reads
+        node.recorded = recorded
         set_seen(node, told)
         self._count_restored(node)
         self.note_again(node)
@@ -547,7 +550,7 @@ class Persistence:
         """Install the reads of a run of another runtime, which have the same values here."""
         self._graph.install_reads(node, reads)
         self._invalidation.adopt(node)
-        node.recorded, node.recorded_reads = body, node.reads
+        node.recorded = body
         set_seen(node, self.failing.above(node))
         node.own_rare().adopted += 1
         if self._trace.on:
@@ -564,8 +567,7 @@ class Persistence:
         observation = decode_observation(row.body)
         if observation is None or (observation.extra is not None and not is_sound(observation)):
             return None, "what is kept of it cannot be read"
-        code = node.fingerprint
-        if code is None or observation.fingerprint != code():
+        if node.fingerprint is None or observation.fingerprint != node.taken_fingerprint():
             return None, CHANGED_CODE
         is_plain = observation.extra is None and self._is_result_of(node, row.seq, listing)
         miss = "" if is_plain else self._other_result(node, row, observation, listing)

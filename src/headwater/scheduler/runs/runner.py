@@ -123,7 +123,7 @@ class Runner:
         """Begin an attempt in a transaction of its own, with the node and the causes (I8)."""
         spec = node.spec
         causes = self._invalidation.clean(node)
-        tx = Transaction(self._replica, node.title, read_only=spec.read_only)
+        tx = Transaction(self._replica, read_only=spec.read_only)
         tx.node, tx.triggers, tx.is_running = node, causes, True
         if self._invalidation.failures:
             tx.failures = self._invalidation.failures
@@ -380,7 +380,8 @@ class Runner:
             attempt.tx.views = None
         now = self._now()
         ms = node.last_ms = now - attempt.started
-        node.total_ms += ms
+        # The same object for a node that runs once, as most do.
+        node.total_ms = node.total_ms + ms if node.total_ms else ms
         node.last_at_ms = now
         if node.gate is not None or ms >= 1:
             self._gates.ran(node, now, ms)

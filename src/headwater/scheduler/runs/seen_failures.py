@@ -49,7 +49,7 @@ def other_outcome(tx: Transaction, docs: Iterable[DocKey], graph: Graph) -> DocK
     """A result that a transaction has read, and whose function fails since, no longer, or in another way."""
     called = tx.called or {}
     for doc in docs:
-        for node in graph.writers.get(doc, ()):
+        for node in graph.writers_of(doc):
             if doc != node.outputs[0]:
                 continue
             seen = called.get(node, 0)
@@ -76,5 +76,5 @@ def called_in(tx: Transaction, graph: Graph) -> list[Node]:
         return found
     for doc in docs:
         if doc in writers:
-            found += [node for node in writers[doc] if doc == node.outputs[0] and node.spec.has_callers]
+            found += [node for node in graph.writers_of(doc) if doc == node.outputs[0] and node.spec.has_callers]
     return found

@@ -59,8 +59,7 @@ def _as_it_was(  # noqa: PLR0917  # called in one place
     if row.seq < documents.horizon.seq:
         # Deleted since: it cannot be compared.
         return
-    code = node.fingerprint
-    if code is None or observation.fingerprint != code():
+    if node.fingerprint is None or observation.fingerprint != node.taken_fingerprint():
         raise broken("I7", "it was restored from what is kept of other code", node)
     places = [read if isinstance(read, tuple) else (read, (), False) for read in observation.reads]
     if [(doc, path, SHALLOW_BIT if shallow else 0) for doc, path, shallow in places] != list(node.reads):

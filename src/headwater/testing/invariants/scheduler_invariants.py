@@ -18,7 +18,7 @@ from typing import Final
 
 from headwater.cells.kept_reads import RunReads
 from headwater.cells.pending_commit import ReadKey
-from headwater.scheduler.graph.node import NOTHING_RARE, Node, NodeKind, NodeStatus, RareFields, titled
+from headwater.scheduler.graph.node import NOTHING_RARE, Node, NodeKind, NodeStatus, RareFields
 from headwater.scheduler.runs.persistence import ADOPTED
 from headwater.scheduler.runs.pull import MADE_ROOM
 from headwater.scheduler.runs.resumed_node import FAILED
@@ -247,7 +247,8 @@ def _is_above(scheduler: Scheduler, node: Node, other: Node) -> bool:
 def edges_are_exact(scheduler: Scheduler) -> None:
     """The maps of writers, envelopes, declared reads, and of reads that a node writes equal the records."""
     graph, edges = scheduler.graph, _Edges(scheduler)
-    if graph.writers != {doc: tuple(writers) for doc, writers in edges.writers.items()}:
+    writers = {doc: tuple(nodes) if len(nodes) > 1 else nodes[0] for doc, nodes in edges.writers.items()}
+    if graph.writers != writers:
         raise broken("edges", f"the map of writers is not that of the records: {graph.writers}", None)
     envelopes: dict[DocKey, tuple[object, ...]] = {}
     for node in edges.nodes:
@@ -340,15 +341,14 @@ def _fitting(node: Node, pass_number: int, now: float) -> Iterable[tuple[str, bo
     spec = node.spec
     is_new = node.status is NodeStatus.NEVER_RAN
     yield "the rare fields that most nodes share are those of none", node.rare is not NOTHING_RARE or _is_unwritten()
-    titles = [titled(name, node.piece) for name in (node.name, f"{node.name}()")]
-    yield "its title is its name", node.title in titles
     yield "it has a result or is an effect", bool(node.outputs) is (spec.kind is NodeKind.COMPUTATION)
-    yield "effects come after computations", node.tier == (1 if not node.outputs else 2 if node.is_materializer else 0)
+    yield "effects come after computations", spec.tier == (1 if not node.outputs else 2 if node.is_materializer else 0)
     yield "it may write its other outputs", {(doc, ()) for doc in node.outputs[1:]} <= set(node.rare.surface)
     yield "what its documents are named by is its own", node.cause == ("run", node.name, node.order)
     yield "no node is its own parent", node.parent is not node
     yield "a declared parent is its parent", node.declared_parent in (None, node.parent)
-    functions = (node.fn, node.to_stored, *filter(None, (node.fingerprint, node.origin, node.on_unread)))
+    fingerprint = None if isinstance(node.fingerprint, bytes) else node.fingerprint
+    functions = (node.fn, node.to_stored, *filter(None, (fingerprint, node.origin, node.on_unread)))
     yield "what it calls can be called", all(map(callable, functions))
     yield "both calls for its readers are there, or none", (node.rare.on_live is None) is (node.rare.on_dormant is None)
     yield (
@@ -381,7 +381,7 @@ def _fitting(node: Node, pass_number: int, now: float) -> Iterable[tuple[str, bo
     kept = node.recorded
     yield (
         "what was kept of it is what it can be known by",
-        kept is None or (node.fingerprint is not None and bool(kept)),
+        kept is None or node.fingerprint is not None,
     )
     yield (
         "what was restored has been run, if not here",
@@ -556,8 +556,8 @@ OVER_TRACE: Final[tuple[Callable[[Sequence[TraceRecord]], None], ...]] = (
 )
 
 FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = {
-    **dict.fromkeys(("spec", "name", "title", "fn", "order", "position"), records_are_whole),
-    **dict.fromkeys(("tier", "surface", "parent", "declared_parent", "rare", "made_before"), records_are_whole),
+    **dict.fromkeys(("spec", "name", "fn", "order", "position"), records_are_whole),
+    **dict.fromkeys(("surface", "parent", "declared_parent", "rare", "made_before"), records_are_whole),
     **dict.fromkeys(("result_type", "fingerprint", "origin", "stored_as", "piece", "called_with"), records_are_whole),
     **dict.fromkeys(("on_unread", "on_live", "on_dormant"), records_are_whole),
     **dict.fromkeys(
@@ -566,7 +566,7 @@ FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = {
     **dict.fromkeys(("pass_number", "pass_runs", "runs", "invalidated"), records_are_whole),
     **dict.fromkeys(("store_failures", "store_error"), records_are_whole),
     **dict.fromkeys(
-        ("restored", "recorded", "recorded_reads", "noted_run", "adopted", "kept", "has_far", "far_reads"),
+        ("restored", "recorded", "noted_run", "adopted", "kept", "has_far", "far_reads"),
         records_are_whole,
     ),
     **dict.fromkeys(("peer_observation", "seen_failures", "known_failure"), records_are_whole),
