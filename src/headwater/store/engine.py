@@ -219,7 +219,10 @@ class Engine:
             return CommitOutcome(
                 commit, self._replay(session, commit, batch, rides=submission.table_transaction is not None)
             )
-        verdict = None if is_alone else self._objection(commit, session)
+        if not is_alone:
+            verdict = self._objection(commit, session)
+        else:
+            verdict = self._unmet(commit, session) if commit.preconditions else None
         effects = submission.effects
         if verdict is None and submission.table_transaction is not None:
             outcome = self._apply_tables(submission, submission.table_transaction, batch)
@@ -338,7 +341,7 @@ class Engine:
         Its replica has compared the reads with exactly the documents that are here: they are current.
         """
         basis, commit = submission.basis, submission.commit
-        if basis is None or self._author != session.id or commit.preconditions:
+        if basis is None or self._author != session.id:
             return False
         return commit.local_seq == session.last + 1 and session.gap <= basis.local_seq and self._others <= basis.seq
 
@@ -346,14 +349,20 @@ class Engine:
         """The verdict against the commit; None if there is none."""
         if commit.branch not in self.documents.branches:
             return Refused(f"there is no branch {commit.branch!r}", code=NotFoundError.code)
-        for precondition in commit.preconditions:
-            unmet = unmet_by(precondition, commit.branch, session, self.states, self._sessions)
-            if unmet is not None:
-                return unmet
+        if commit.preconditions and (unmet := self._unmet(commit, session)) is not None:
+            return unmet
         found = self._outdated(commit, session) if commit.reads or commit.pending_reads else None
         if found is None and self.documents.purged:
             found = commit_refusals.read_before_purge(commit, self.documents.purged, self.states)
         return self.collections.objection(commit, session) if found is None and commit.spans else found
+
+    def _unmet(self, commit: Commit, session: Session) -> Verdict | None:
+        """The verdict against the preconditions of a commit; None if all of them hold."""
+        for precondition in commit.preconditions:
+            unmet = unmet_by(precondition, commit.branch, session, self.states, self._sessions)
+            if unmet is not None:
+                return unmet
+        return None
 
     def _outdated(self, commit: Commit, session: Session) -> Verdict | None:
         """The conflict with its reads, if any."""
