@@ -77,7 +77,8 @@ class _Batch:
     entries: list[Entry] = field(default_factory=list)
     decided: list[Commit] = field(default_factory=list)
     fold: Fold | None = None
-    observed: list[tuple[BranchId, ObservationRow]] = field(default_factory=list)
+    # By branch and document: a later one replaces an earlier one, which is not written.
+    observed: dict[tuple[BranchId, DocKey], ObservationRow] = field(default_factory=dict)
     # A table transaction was applied: a transaction of the database has begun.
     has_table_writes: bool = False
     # Each table transaction has a savepoint. Not at first, because a refusal is rare.
@@ -183,7 +184,7 @@ class Engine:
             objection = self._objection(basis, session)
             if objection is None or (type(objection) is Conflict and self._are_same(basis, session)):
                 seq: Seq = self.head + len(batch.rows)  # type: ignore[assignment]  # as in `_link`
-                batch.observed.append((basis.branch, ObservationRow(note.doc, seq, note.body)))
+                batch.observed[basis.branch, note.doc] = ObservationRow(note.doc, seq, note.body)
 
     def _are_same(self, basis: Commit, session: Session) -> bool:
         """Whether all reads of a run give the same values now, whatever was written since (I7)."""
@@ -251,14 +252,15 @@ class Engine:
         """The result is already stored: accept the commit without a log entry."""
         head = Seq(self.head + len(batch.rows))
         found = elided(commit, states, head, again=commit.local_seq <= session.last)
+        # The backend waits for what is being written.
         row = newer_basis(
             commit,
             head,
             lambda doc: self.states.get(commit.branch, doc),
-            lambda doc: self.backend.observation(commit.branch, doc),
+            lambda doc: batch.observed.get((commit.branch, doc)) or self.backend.observation(commit.branch, doc),
         )
         if row is not None:
-            batch.observed.append((commit.branch, row))
+            batch.observed[commit.branch, DocKey(row.doc)] = row
         self._sessions.elide(session, commit.local_seq, found)
         batch.decided.append(commit)
         return CommitOutcome(commit, Committed(found.seq), effects)
@@ -523,7 +525,8 @@ class Engine:
 
     def _write(self, batch: _Batch) -> None:
         if batch.rows or batch.fold is not None or batch.observed or batch.has_table_writes:
-            (self._host_append or self.backend.append)(batch.rows, batch.fold, batch.observed)
+            observed = [(branch, row) for (branch, _), row in batch.observed.items()]
+            (self._host_append or self.backend.append)(batch.rows, batch.fold, observed)
         if batch.fold is not None:
             if batch.fold.through > self.documents.folded:
                 self.documents.after_fold(batch.fold)
