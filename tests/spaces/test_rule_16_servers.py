@@ -1,4 +1,4 @@
-"""Rule 16: the space that is read may be at a server, and the one that reads, or both. Restarts are the same there."""
+"""Rule 16: the space that is read may be at a server, or the space that reads, or both. Restarts are the same there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rule 23: what is sent to another space stands in the commit that sends it, and is handled there exactly once."""
+"""Rule 23: what is sent to another space is part of the commit that sends it, and is handled there exactly once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rule 30: a link into an open space is followed; into one that is not open, it is HW113, and nothing else fails."""
+"""Rule 30: a link into an open space is followed; if the space is not open, it is HW113, and nothing else fails."""
 
 import asyncio
 from pathlib import Path

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Final, Self
+from weakref import WeakSet
 
 _CHUNK: Final = 64 * 1024
 _SAFETY_S: Final = 120.0
@@ -40,6 +41,7 @@ class Proxy:
         self._cut_at: int | None = None
         self._writers: set[asyncio.StreamWriter] = set()
         self._pumps: set[asyncio.Task[None]] = set()
+        self._ends: WeakSet[asyncio.WriteTransport] = WeakSet()
         self._loop = asyncio.new_event_loop()
         self._flowing = asyncio.Event()
         self._flowing.set()
@@ -120,14 +122,33 @@ class Proxy:
         self.port = server.sockets[0].getsockname()[1]
         self._started.set_result(None)
         await self._over.wait()
+        for listener in server.sockets:
+            self._loop.remove_reader(listener.fileno())
+        # Connections just accepted: asyncio would lose them at a closed server, and the sockets would not be closed.
+        await self._turns()
         server.close()
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         self._cut()
-        for pump in list(self._pumps):
-            pump.cancel()
-        await asyncio.gather(*self._pumps, return_exceptions=True)
+        for end in list(self._ends):
+            end.abort()
+        await self._turns()
+
+    async def _turns(self) -> None:
+        """Let pass as many turns of the loop as accepting or aborting a connection takes."""
+        for _ in range(4):
+            await asyncio.sleep(0)
 
     async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # asyncio reports a callback for connections that was cancelled as an error.
+        with suppress(asyncio.CancelledError):
+            await self._lead(reader, writer)
+
+    async def _lead(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.taken += 1
+        self._ends.add(writer.transport)
         if self._refusing:
             writer.transport.abort()
             return
@@ -136,6 +157,7 @@ class Proxy:
         except OSError:
             writer.transport.abort()
             return
+        self._ends.add(back.transport)
         self._writers |= {writer, back}
         there = asyncio.ensure_future(self._pump(reader, back, is_there=True))
         here = asyncio.ensure_future(self._pump(further, writer, is_there=False))
@@ -144,8 +166,9 @@ class Proxy:
             pump.add_done_callback(self._pumps.discard)
         await asyncio.wait((there, here), return_when=asyncio.FIRST_COMPLETED)
         # One side has ended it: so does the other, once it has what was on its way.
-        with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(asyncio.gather(there, here, return_exceptions=True), 1.0)
+        _, left = await asyncio.wait((there, here), timeout=1.0)
+        for pump in left:
+            pump.cancel()
         for end in (writer, back):
             self._writers.discard(end)
             end.transport.abort()

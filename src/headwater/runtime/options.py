@@ -133,7 +133,7 @@ class Options:
 
 
 def options_for_opening(given: OpenOptions) -> Options:
-    """The record of the arguments of `app.opening`. Raises TypeError for one that `app.open` does not have either."""
+    """The record of the arguments of `app.opening`. Raises TypeError for a name that `app.open` does not know."""
     for name in given:
         # What only the package itself sets, such as a clock, is not one of them.
         if name not in OpenOptions.__annotations__:
