@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
+from headwater.store.backend import Fold, LogRow, ObservationRow
+from headwater.store.backends.memory_backend import MemoryBackend
 from headwater.store.commit import Commit, NewObservation, Operation, PendingRead, Read, Submission
 from headwater.store.compaction import compact
+from headwater.store.engine import Engine
 from headwater.store.observations import encode_observation
+from headwater.testing import SimClock
 from headwater.values.address import doc_key
-from headwater.values.ids import MAIN, LocalSeq, Seq, SessionId
+from headwater.values.ids import MAIN, BranchId, LocalSeq, Seq, SessionId
 from tests.support.spaces import Space, append, edit, pending_read, put, read, remove, replace
 
 ANN = SessionId("ann")
@@ -112,3 +118,24 @@ def test_layer_without_an_entry_in_the_log_is_known_if_it_wrote_the_document(
     bob.accept(put("p", {"n": 2}))
     bob.accept(put("p", {"n": 1}))
     assert is_noted(space, pending_read("p", basis=0, layers=[(1, 1)])) is is_known
+
+
+def test_of_observations_of_a_document_in_one_group_the_last_is_written() -> None:
+    """The runs of a computation whose result stays the same, while a program writes."""
+    backend = MemoryBackend()
+    written: list[list[tuple[str, int]]] = []
+
+    def append(rows: Sequence[LogRow], fold: Fold | None, observed: Sequence[tuple[BranchId, ObservationRow]]) -> None:
+        written.append([(row.doc, row.seq) for _, row in observed])
+        backend.append(rows, fold, observed)
+
+    engine = Engine(backend, SimClock(), append)
+    group: list[Submission] = []
+    for number in range(1, 4):
+        seen = Commit(ANN, LocalSeq(0), (), (read("q", at=0),))
+        notes = tuple(NewObservation(doc_key(name), BODY, seen) for name in ("app.one", "app.two"))
+        group.append(Submission(Commit(ANN, LocalSeq(number), (put("p", number),)), observations=notes))
+    engine.admit(group)
+    newest = [(doc_key(name), 2) for name in ("app.one", "app.two")]
+    assert written == [newest]
+    assert [(row.doc, row.seq) for row in backend.observations(MAIN)] == newest

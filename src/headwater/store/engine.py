@@ -77,7 +77,8 @@ class _Batch:
     entries: list[Entry] = field(default_factory=list)
     decided: list[Commit] = field(default_factory=list)
     fold: Fold | None = None
-    observed: list[tuple[BranchId, ObservationRow]] = field(default_factory=list)
+    # By branch and document: a later one replaces an earlier one, which is not written.
+    observed: dict[tuple[BranchId, DocKey], ObservationRow] = field(default_factory=dict)
     # A table transaction was applied: a transaction of the database has begun.
     has_table_writes: bool = False
     # Each table transaction has a savepoint. Not at first, because a refusal is rare.
@@ -183,7 +184,7 @@ class Engine:
             objection = self._objection(basis, session)
             if objection is None or (type(objection) is Conflict and self._are_same(basis, session)):
                 seq: Seq = self.head + len(batch.rows)  # type: ignore[assignment]  # as in `_link`
-                batch.observed.append((basis.branch, ObservationRow(note.doc, seq, note.body)))
+                batch.observed[basis.branch, note.doc] = ObservationRow(note.doc, seq, note.body)
 
     def _are_same(self, basis: Commit, session: Session) -> bool:
         """Whether all reads of a run give the same values now, whatever was written since (I7)."""
@@ -219,7 +220,10 @@ class Engine:
             return CommitOutcome(
                 commit, self._replay(session, commit, batch, rides=submission.table_transaction is not None)
             )
-        verdict = None if is_alone else self._objection(commit, session)
+        if not is_alone:
+            verdict = self._objection(commit, session)
+        else:
+            verdict = self._unmet(commit, session) if commit.preconditions else None
         effects = submission.effects
         if verdict is None and submission.table_transaction is not None:
             outcome = self._apply_tables(submission, submission.table_transaction, batch)
@@ -248,14 +252,15 @@ class Engine:
         """The result is already stored: accept the commit without a log entry."""
         head = Seq(self.head + len(batch.rows))
         found = elided(commit, states, head, again=commit.local_seq <= session.last)
+        # The backend waits for what is being written.
         row = newer_basis(
             commit,
             head,
             lambda doc: self.states.get(commit.branch, doc),
-            lambda doc: self.backend.observation(commit.branch, doc),
+            lambda doc: batch.observed.get((commit.branch, doc)) or self.backend.observation(commit.branch, doc),
         )
         if row is not None:
-            batch.observed.append((commit.branch, row))
+            batch.observed[commit.branch, DocKey(row.doc)] = row
         self._sessions.elide(session, commit.local_seq, found)
         batch.decided.append(commit)
         return CommitOutcome(commit, Committed(found.seq), effects)
@@ -338,7 +343,7 @@ class Engine:
         Its replica has compared the reads with exactly the documents that are here: they are current.
         """
         basis, commit = submission.basis, submission.commit
-        if basis is None or self._author != session.id or commit.preconditions:
+        if basis is None or self._author != session.id:
             return False
         return commit.local_seq == session.last + 1 and session.gap <= basis.local_seq and self._others <= basis.seq
 
@@ -346,14 +351,20 @@ class Engine:
         """The verdict against the commit; None if there is none."""
         if commit.branch not in self.documents.branches:
             return Refused(f"there is no branch {commit.branch!r}", code=NotFoundError.code)
-        for precondition in commit.preconditions:
-            unmet = unmet_by(precondition, commit.branch, session, self.states, self._sessions)
-            if unmet is not None:
-                return unmet
+        if commit.preconditions and (unmet := self._unmet(commit, session)) is not None:
+            return unmet
         found = self._outdated(commit, session) if commit.reads or commit.pending_reads else None
         if found is None and self.documents.purged:
             found = commit_refusals.read_before_purge(commit, self.documents.purged, self.states)
         return self.collections.objection(commit, session) if found is None and commit.spans else found
+
+    def _unmet(self, commit: Commit, session: Session) -> Verdict | None:
+        """The verdict against the preconditions of a commit; None if all of them hold."""
+        for precondition in commit.preconditions:
+            unmet = unmet_by(precondition, commit.branch, session, self.states, self._sessions)
+            if unmet is not None:
+                return unmet
+        return None
 
     def _outdated(self, commit: Commit, session: Session) -> Verdict | None:
         """The conflict with its reads, if any."""
@@ -514,7 +525,8 @@ class Engine:
 
     def _write(self, batch: _Batch) -> None:
         if batch.rows or batch.fold is not None or batch.observed or batch.has_table_writes:
-            (self._host_append or self.backend.append)(batch.rows, batch.fold, batch.observed)
+            observed = [(branch, row) for (branch, _), row in batch.observed.items()]
+            (self._host_append or self.backend.append)(batch.rows, batch.fold, observed)
         if batch.fold is not None:
             if batch.fold.through > self.documents.folded:
                 self.documents.after_fold(batch.fold)

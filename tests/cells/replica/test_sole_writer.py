@@ -20,6 +20,7 @@ from headwater.cells.transaction import Transaction
 from headwater.errors import HeadwaterError, StoreFullError
 from headwater.store.backends.memory_backend import MemoryBackend
 from headwater.store.commit import (
+    Absent,
     CommitOutcome,
     Committed,
     Conflict,
@@ -57,7 +58,10 @@ class Twins(Desk):
         outcomes = self.engine.admit(group)
         for each in group:
             assert isinstance(each, PendingCommit)
-            self.counts["checked" if each.unnamed is None else "unchecked"] += 1
+            how = "checked" if each.unnamed is None else "unchecked"
+            self.counts[how] += 1
+            if each.commit.preconditions:
+                self.counts[f"{how}, with a precondition"] += 1
         expected = self.other.admit(checked)
         assert [_verdict(each) for each in outcomes] == [_verdict(each) for each in expected]
         for one in outcomes:
@@ -110,6 +114,11 @@ def play(random: Random, steps: int, sessions: int) -> Twins:  # noqa: C901  # o
                 tx.put(random.choice(DOCS), freeze({"n": 1 if seen else 2, "m": random.randrange(9)}))
                 if random.random() < 0.3 and tx.read(DOCS[0], ("n",)) in {0, 1, 2}:
                     tx.patch(DOCS[0], Increment(("n",), 1))
+                if random.random() < 0.5:
+                    # As an event creates its receipt: in some, it exists.
+                    doc = doc_key(f"receipt{random.randrange(20)}")
+                    tx.require(Absent(doc))
+                    tx.put(doc, 1)
                 tx.commit()
             case 8 if desk.waiting and random.random() < 0.2:
                 desk.fail_one()
@@ -136,7 +145,8 @@ def test_verdicts_are_the_same_in_long_lives_too(sessions: int) -> None:
     counts: Counter[str] = Counter()
     for seed in range(60):
         counts += play(Random(seed), 150, sessions).counts
-    assert min(counts["unchecked"], counts["checked"], counts["Committed"], counts["Conflict"]) > 20, counts
+    seen = ("unchecked", "checked", "unchecked, with a precondition", "checked, with a precondition")
+    assert min(counts[name] for name in (*seen, "Committed", "Conflict", "Refused")) > 20, counts
 
 
 def test_only_writer_names_no_reads() -> None:
