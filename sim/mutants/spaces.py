@@ -44,7 +44,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _m(
         "proxy_does_not_wait",
         "runtime.bridge:Bridge.await_current",
-        "self.here.scheduler.gates.hold(node, self.here.now() + until)\nself._invalidate(node)",
+        "self.here.scheduler.gates.hold(node, self.here.now() + until, max(quiets) if all(quiets) else 0.0)\n"
+        "self._invalidate(node)",
         "pass",
         "I4",
     ),

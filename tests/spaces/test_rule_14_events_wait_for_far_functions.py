@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
+
 import headwater as hw
 from headwater.runtime.options import Options
+from headwater.testing import probe
 
 
 def test_a_dormant_far_function_runs_before_the_handler_reads_it() -> None:
@@ -194,3 +199,76 @@ def test_an_event_parks_while_something_far_above_a_far_function_waits_for_its_t
         there.settle()
         here.settle()
         assert ticket.result() == 22
+
+
+def test_an_event_parks_while_the_run_of_a_far_async_function_is_in_progress() -> None:
+    near, middle, far = hw.App("near"), hw.App("middle"), hw.App("far")
+    n = far.cell("n", 1)
+    shown: list[int] = []
+
+    @far.computed
+    async def slow() -> int:
+        value = n.value
+        await asyncio.sleep(1)
+        return value * 10
+
+    @middle.computed
+    def passed_on() -> int:
+        return slow() + 1
+
+    @near.sink
+    def show() -> None:
+        shown.append(passed_on())
+
+    @near.handler
+    def ask() -> int:
+        return slow()
+
+    @near.handler
+    def ask_middle() -> int:
+        return passed_on()
+
+    with probe(far, middle, near) as t:
+        t.advance("5s")
+        for value in (2, 3):
+            n.value = value
+            t.advance("200ms")
+            # The run of slow() has begun.
+            tickets = [ask.send(), ask_middle.send()]
+            t.advance("200ms")
+            assert [ticket.state for ticket in tickets] == ["queued", "queued"]
+            t.advance("5s")
+            assert [ticket.result() for ticket in tickets] == [value * 10, value * 10 + 1]
+    assert shown == [11, 21, 31]
+
+
+def test_an_event_waits_only_so_long_for_the_quiet_of_a_far_function() -> None:
+    near, middle, far = hw.App("near"), hw.App("middle"), hw.App("far")
+    n = far.cell("n", 1)
+
+    @far.computed(debounce="1s")
+    def calm() -> int:
+        return n.value * 10
+
+    @middle.computed
+    def passed_on() -> int:
+        return calm() + 1
+
+    @near.handler
+    def ask() -> tuple[int, int]:
+        return passed_on(), n.value
+
+    with pytest.raises(hw.UserCodeError, match="was run without its quiet"), probe(far, middle, near) as t:
+        assert passed_on() == 11
+        t.advance("5s")
+        n.value = 2
+        ticket = ask.send()
+        waited = 0
+        while ticket.state == "queued":
+            t.advance("500ms")
+            waited += 1
+            n.value += 1
+        # Its debounce, and ten seconds; then it runs without.
+        assert waited == 22
+        found, value = ticket.result()
+        assert found == value * 10 + 1

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import headwater as hw
+from headwater.errors import UsageError
 from headwater.runtime.bridge import BridgedSpace
 from headwater.runtime.bridges import Bridges
 
@@ -244,3 +245,71 @@ def test_a_pass_that_is_refused_while_another_space_is_opened_is_made_up_for(mon
 
     asyncio.run(asyncio.wait_for(main(), 30))
     assert seen == [1]
+
+
+def test_settle_and_fresh_wait_for_runs_in_other_spaces_of_the_loop() -> None:
+    near, middle, far = hw.App("near"), hw.App("middle"), hw.App("far")
+    n = far.cell("n", 1)
+    seen: list[int] = []
+
+    @far.computed
+    async def slow() -> int:
+        value = n.value
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return value * 10
+
+    @middle.computed
+    def passed_on() -> int:
+        return slow() + 1
+
+    @near.sink
+    def show() -> None:
+        seen.append(passed_on())
+
+    @near.computed
+    def dormant() -> int:
+        return passed_on() * 100
+
+    async def main() -> None:
+        async with far.aopen("memory:"), middle.aopen("memory:"), near.aopen("memory:") as space:
+            await space.settle()
+            assert seen == [11]
+            n.value = 2
+            await space.settle()
+            assert seen == [11, 21]
+            n.value = 3
+            assert await space.fresh(dormant) == 3100
+
+    asyncio.run(main())
+
+
+def test_a_run_that_waits_for_what_depends_on_it_in_another_space_is_refused() -> None:
+    near, far = hw.App("near"), hw.App("far")
+    n = far.cell("n", 1)
+    spaces: list[hw.AsyncSpace] = []
+    errors: list[hw.HeadwaterError] = []
+
+    @far.computed
+    async def slow() -> int:
+        value = n.value
+        await asyncio.sleep(0)
+        if value == 2:
+            await spaces[0].settle()
+        return value
+
+    @near.sink
+    def show() -> None:
+        slow()
+
+    async def main() -> None:
+        async with far.aopen("memory:", on_error=errors.append), near.aopen("memory:", on_error="log") as space:
+            spaces.append(space)
+            await space.settle()
+            n.value = 2
+            await space.settle()
+
+    asyncio.run(asyncio.wait_for(main(), 30))
+    assert isinstance(errors[0].__cause__, UsageError)
+    assert "that waits for what depends on it" in str(errors[0])
+    assert "would wait for itself" in str(errors[0])

@@ -12,10 +12,12 @@ from headwater.errors import UsageError
 from headwater.host.async_loading import AsyncLoading
 from headwater.host.async_tasks import AsyncRuns
 from headwater.machine import machine
+from headwater.runtime.far_progress import live_proxies, reached, suspended_above
 from headwater.runtime.host_parts import HostParts
 from headwater.runtime.lease import Lease
 from headwater.runtime.options import Options
 from headwater.runtime.space_runtime import RuntimeOpening
+from headwater.scheduler.graph.node import Node
 from headwater.scheduler.runs.attempt import Call
 
 EARLY_S: Final = 2e-6
@@ -185,7 +187,10 @@ class AsyncRuntime(AsyncLoading):
         self.run_pass()
 
     async def calm(self) -> None:
-        """Wait until a pass has nothing to do, and no run is in progress. Does not wait for resources."""
+        """Wait until a pass has nothing to do, and no run is in progress. Does not wait for resources.
+
+        The same holds for the spaces of this loop that functions here read, as far as these functions depend on them.
+        """
         if self.flights.is_inside():
             message = "an async function that waits until nothing is under way would wait for itself"
             raise UsageError(f"{message}; wait for what it needs with space.fresh(...)", space=self.name)
@@ -198,8 +203,44 @@ class AsyncRuntime(AsyncLoading):
                 # Parked: until its time, or until the transaction that sent it is decided.
                 self.openings[0].events.ask_others()
                 await self.next_pass()
-            elif not await self.until_come():
+            elif not (await self.far_step() or await self.until_come()):
                 return
+
+    async def far_step(self, node: Node | None = None) -> bool:
+        """Let a space of this loop go on that functions here read. Returns whether there was anything to wait for.
+
+        Without a node, live functions count; with one, what that node depends on.
+        """
+        if self.bridges is None or not self.bridges.out:
+            return False
+        for space in reached(self.bridges.acting):
+            far = space.runtime
+            if isinstance(far, AsyncRuntime) and far.loop is self.loop and far.is_busy() and not far.is_over:
+                await far.pass_now()
+                return True
+        suspended = self._suspended_far(node)
+        if suspended is None:
+            return False
+        if suspended.flights.is_inside():
+            message = f"a run of space {suspended.name!r} that waits for what depends on it in space {self.name!r}"
+            raise UsageError(f"{message} would wait for itself", space=self.name)
+        await suspended.flights.next_landing()
+        return True
+
+    def is_far_under_way(self, node: Node) -> bool:
+        """Whether the node depends on a run in progress in another space of this loop."""
+        return self._suspended_far(node) is not None
+
+    def _suspended_far(self, node: Node | None) -> AsyncRuntime | None:
+        bridges = self.bridges
+        if bridges is None or not bridges.out:
+            return None
+        home = bridges.acting
+        for space in suspended_above(home, live_proxies(home) if node is None else self.scheduler.upstream(node)):
+            far = space.runtime
+            if isinstance(far, AsyncRuntime) and far.loop is self.loop and far.flights and not far.is_over:
+                return far
+        return None
 
     def is_busy(self) -> bool:
         """Whether a pass has something to do now."""

@@ -147,7 +147,7 @@ class LoopOpening(Opening):
             try:
                 value = function(*args, **kwargs)
             except NotReadyError:
-                if not self.runtime.flights and not await self.runtime.until_come():
+                if not await self._can_come(function, *args, **kwargs):
                     raise
             except Exception:
                 # Perhaps that of the last run, while the next one is in progress.
@@ -156,15 +156,33 @@ class LoopOpening(Opening):
             else:
                 if not self._is_awaited(function, *args, **kwargs):
                     return value
-            await self.runtime.flights.next_landing()
-            while self.runtime.flights.landed:
-                await self.runtime.pass_now()
+            if not await self._far_step(function, *args, **kwargs):
+                await self.runtime.flights.next_landing()
+                while self.runtime.flights.landed:
+                    await self.runtime.pass_now()
 
     def _is_awaited(self, function: object, *args: object, **kwargs: object) -> bool:
         """Whether a run of the function, or of a function that it depends on, is in progress."""
+        node = self._node_of(function, *args, **kwargs)
+        if self.runtime.flights and (node is None or self.scheduler.is_under_way(node)):
+            return True
+        return node is not None and self.runtime.is_far_under_way(node)
+
+    async def _can_come(self, function: object, *args: object, **kwargs: object) -> bool:
+        """Whether something is in progress that may give the function its first result."""
+        node = self._node_of(function, *args, **kwargs)
+        if self.runtime.flights or (node is not None and self.runtime.is_far_under_way(node)):
+            return True
+        return await self.runtime.until_come()
+
+    async def _far_step(self, function: object, *args: object, **kwargs: object) -> bool:
+        """Wait for a run in another space that the function depends on; False if there is none."""
+        node = self._node_of(function, *args, **kwargs)
+        return node is not None and self.runtime.is_far_under_way(node) and await self.runtime.far_step(node)
+
+    def _node_of(self, function: object, *args: object, **kwargs: object) -> Node | None:
         find: Callable[..., Node | None] = getattr(function, "node_in", lambda *_, **__: None)
-        node = find(self, *args, **kwargs)
-        return bool(self.runtime.flights) and (node is None or self.scheduler.is_under_way(node))
+        return find(self, *args, **kwargs)
 
     async def synced(self) -> None:
         """Wait until everything written so far is on disk. Raises if some of it was rejected."""

@@ -35,7 +35,7 @@ from headwater.scheduler.runs.failing import failure_of
 from headwater.scheduler.runs.seen_failures import has_news, other_outcome
 from headwater.scheduler.runs.span_checks import span_seen
 from headwater.store.observations import Called, FarSeen, SeenRead, seen_reads
-from headwater.values.address import address_text, far_key
+from headwater.values.address import address_text, far_key, split_far
 from headwater.values.frozen import FrozenDict
 from headwater.values.ids import BranchId, DocKey
 from headwater.values.notifications import Change, FarInvalid, Kind, Notification
@@ -70,6 +70,9 @@ class BridgeEnds(Protocol):
 
     def look(self) -> None:
         """Let the other spaces take in what they were notified of."""
+
+    def hurry(self, proxy: Node) -> None:
+        """The functions that a proxy node waits for run without their debounce."""
 
     def found(self, space: BridgedSpace) -> None:
         """Another space was opened. The caller holds the lock."""
@@ -118,10 +121,11 @@ class Bridge(FarSpace):
         # Far functions that this thread could not run.
         self._postponed: dict[Node, None] = {}
         # Written by the other space, taken by this one: functions that became invalid, documents with other writers,
-        # and documents that are not read any more. One notice for all of them.
+        # documents that are not read any more, and results that a proxy node may wait for. One notice for all of them.
         self._invalid: dict[Node, None] = {}
         self._rewritten: dict[DocKey, None] = {}
         self._unread: dict[DocKey, None] = {}
+        self._come: dict[DocKey, None] = {}
         self._is_told = False
         self.is_closed = False
         # The kinds of documents there whose indexes are read here.
@@ -205,6 +209,9 @@ class Bridge(FarSpace):
                 continue
             if key in read:
                 changes.append(Change(key, change.path, change.before, change.after))
+                proxy = self.proxies.get(change.doc)
+                if proxy is not None and not proxy.is_clean:
+                    self._come[change.doc] = None
             else:
                 self._unread[change.doc] = None
         shifts: tuple[FarShift, ...] = ()
@@ -214,7 +221,7 @@ class Bridge(FarSpace):
             told = Notification(notification.kind, tuple(changes), notification.source, shifts)
             self.here.scheduler.invalidation.inbox.append(told)
             self.here.notice(self.there)
-        elif self._unread:
+        if self._come or (self._unread and not (changes or shifts)):
             self._tell()
 
     def _far_shifts(self, kinds: FarKinds, shifts: Iterable[object]) -> Iterator[FarShift]:
@@ -261,15 +268,21 @@ class Bridge(FarSpace):
             doc, _ = self._unread.popitem()
             if self.keys.get(doc) not in self.here.scheduler.graph.index.docs and doc not in self.proxies:
                 self.keys.pop(doc, None)
+        while self._come:
+            doc, _ = self._come.popitem()
+            if doc in self.proxies:
+                self._retry(self.proxies[doc])
         if self._invalid:
             invalid, self._invalid = self._invalid, {}
             for doc in self._results_below(invalid):
                 self._invalidate(self.proxies[doc])
+                self._retry(self.proxies[doc])
 
     def _results_below(self, invalid: Iterable[Node]) -> list[DocKey]:
         """The results read here that depend on functions which are still not current there."""
         graph, proxies = self.there.scheduler.graph, self.proxies
-        todo = [node for node in invalid if not node.removed and not node.is_clean]
+        # An async function whose run is in progress is clean, and not current.
+        todo = [node for node in invalid if not node.removed and (not node.is_clean or node.attempt is not None)]
         seen = dict.fromkeys(todo)
         found: dict[DocKey, None] = {}
         while todo:
@@ -319,14 +332,22 @@ class Bridge(FarSpace):
         return node
 
     def _is_current(self, doc: DocKey) -> bool:
-        if self._not_current(doc):
-            return False
-        return all(self.there.scheduler.is_valid(writer) for writer in self.writers(doc))
+        return not self._not_current(doc) and all(map(self.there.scheduler.is_valid, self.writers(doc)))
 
     def _invalidate(self, node: Node) -> None:
         if node.is_clean and not node.running:
             # Its readers are notified of changes of the result alone.
             self.here.scheduler.invalidation.mark(node, (node.outputs[0], ()), NOT_CURRENT)
+
+    def _retry(self, proxy: Node) -> None:
+        """What a proxy node waited for may have come: the next pass or call runs it."""
+        scheduler = self.here.scheduler
+        if not proxy.is_clean and scheduler.gates.is_held(proxy):
+            scheduler.gates.hold(proxy, 0.0)
+            scheduler.invalidation.offer_again(proxy)
+            if scheduler.invalidation.abroad is not None:
+                # Proxy nodes of other spaces wait for this one.
+                scheduler.invalidation.abroad(proxy)
 
     def _run(self, doc: DocKey) -> None:
         """Make the far functions current."""
@@ -375,15 +396,28 @@ class Bridge(FarSpace):
     def await_current(self, node: Node, doc: DocKey) -> None:
         """A proxy node has run. If the far functions are not current nevertheless, it waits until they may be."""
         far, gates = self.there, self.there.scheduler.gates
-        until = 0.0
+        until, quiets = 0.0, list[float]()
         for writer in self._not_current(doc):
             if writer in self._postponed or (writer.attempt is not None and writer.spec.is_async):
                 until = max(until, RETRY_MS)
+                quiets.append(0.0)
             elif not writer.is_clean and gates.is_held(writer):
                 until = max(until, gates.eligible_at(writer) - far.now(), 1.0)
+                quiets.append(gates.quiet_of(writer) if gates.is_only_quiet(writer) else 0.0)
         if until:
-            self.here.scheduler.gates.hold(node, self.here.now() + until)
+            self.here.scheduler.gates.hold(node, self.here.now() + until, max(quiets) if all(quiets) else 0.0)
             self._invalidate(node)
+
+    def hurry(self, node: Node) -> None:
+        """A far function runs without its debounce."""
+        gates = self.there.scheduler.gates
+        if node.spec.is_proxy or gates.is_only_quiet(node):
+            self._there(partial(gates.at_once, node))
+
+    def not_current_above(self, proxy: Node) -> list[Node]:
+        """The far functions above a proxy node that are not current. Of a proxy node of another bridge: none."""
+        doc = split_far(proxy.outputs[0])[1]
+        return self._not_current(doc) if self.proxies.get(doc) is proxy else []
 
     def _not_current(self, doc: DocKey) -> list[Node]:
         """The far functions above a document that are not current, or suspended: a clean one may be below these."""

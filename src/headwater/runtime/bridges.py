@@ -9,7 +9,6 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Final
 
 from headwater.cells.context import Addressed, open_spaces
 from headwater.cells.far import FarReads, FarSpace
@@ -22,6 +21,7 @@ from headwater.errors import ClosedError, HeadwaterError, NotOpen
 from headwater.machine import machine
 from headwater.runtime.attached_replica import AttachedReplica
 from headwater.runtime.bridge import Bridge, BridgedSpace
+from headwater.runtime.far_progress import bridge_of, hurry, runs_of
 from headwater.runtime.turns import Turns, TurnTaker
 from headwater.scheduler.graph.node import DocPath, Node, NodeStatus
 from headwater.scheduler.runs.failing import failure_of
@@ -29,8 +29,8 @@ from headwater.scheduler.runs.persistence import SINCE
 from headwater.scheduler.runs.span_checks import set_noted_spans, with_same_answers
 from headwater.store.collection_record import kind_of_index, record_doc
 from headwater.store.observations import FarSeen
-from headwater.store.resumption import FarRow
-from headwater.values.address import Depth, far_key, is_far, split_far
+from headwater.store.resumption import FarRow, far_rows
+from headwater.values.address import far_key, is_far, split_far
 from headwater.values.ids import BranchId, DocKey
 from headwater.values.notifications import FarInvalid
 from headwater.values.tree import Path
@@ -212,10 +212,17 @@ class Bridges:
 
     def make_current(self, proxy: Node) -> None:
         """A proxy node has run: if the far functions are not current nevertheless, it waits."""
-        for bridge in self.out.values():
-            doc = split_far(proxy.outputs[0])[1]
-            if bridge.proxies.get(doc) is proxy:
-                bridge.await_current(proxy, doc)
+        bridge = bridge_of(self._space, proxy)
+        if bridge is not None:
+            bridge.await_current(proxy, split_far(proxy.outputs[0])[1])
+
+    def hurry(self, proxy: Node) -> None:
+        """The functions that a proxy node waits for run without their debounce."""
+        hurry(self._space, proxy)
+
+    def runs_of(self, proxy: Node) -> int:
+        """How often the functions that a proxy node stands for have run."""
+        return runs_of(self._space, proxy)
 
     def demand_from(self, node: Node) -> int:
         """How many documents that live functions of other spaces read it writes: each is a reason to be live."""
@@ -309,7 +316,7 @@ class Bridges:
                     home = homes[each.space] = (self.to(space), space.lineage.hex(), space.branch)
                 bridge, lineage, branch = home
                 is_same = lineage == each.lineage and branch == each.branch
-                for row in _rows(each):
+                for row in far_rows(each):
                     if not is_same:
                         causes.setdefault(node, []).append((bridge.watch(row[0]), ()))
                     else:
@@ -580,21 +587,6 @@ def _views(tx: Transaction) -> list[tuple[FarReads, Bridge]]:
     return [(view, view.far) for view in views if isinstance(view, FarReads) and isinstance(view.far, Bridge)]
 
 
-_WHOLE: Final[Sequence[tuple[Path, Depth]]] = (((), Depth.DEEP),)
-
-
 def _record_of(seen: FarSeen) -> DocKey:
     """The record of a collection whose index a stored run has read: the cause, where no document is known."""
     return far_key(seen.space, record_doc(kind_of_index(seen.spans[0].index)))
-
-
-def _rows(seen: FarSeen) -> list[FarRow]:
-    """The reads, by document."""
-    if len(seen.reads) == 1 and not isinstance(seen.reads[0], tuple):
-        # One whole document: most runs.
-        return [(seen.reads[0], _WHOLE, seen.seq)]
-    places: dict[DocKey, list[tuple[Path, Depth]]] = {}
-    for read in seen.reads:
-        doc, path, shallow = read if isinstance(read, tuple) else (read, (), False)
-        places.setdefault(doc, []).append((path, Depth.SHALLOW if shallow else Depth.DEEP))
-    return [(doc, found, seen.seq) for doc, found in places.items()]

@@ -304,6 +304,10 @@ class Scheduler:
         """The node or one of its inputs is suspended."""
         return self._puller.is_under_way(node)
 
+    def upstream(self, node: Node) -> list[Node]:
+        """The node and all nodes above it."""
+        return self._puller.upstream(node)
+
     def pull_once(self, read: Callable[..., T], name: str = "pull_once") -> T:
         """Run a function as a temporary effect until its reads are current. Returns its result."""
         return pull_once(self._settle, self.registry, self._perform, read, name)

@@ -14,7 +14,7 @@ from headwater.store.applying import apply_operation
 from headwater.store.backend import ObservationRow
 from headwater.store.commit import DeleteDoc
 from headwater.store.engine import Engine
-from headwater.store.observations import SeenRead, decode_observation, newest_observation
+from headwater.store.observations import FarSeen, SeenRead, decode_observation, newest_observation
 from headwater.values.address import Depth, overlaps
 from headwater.values.ids import NEVER, BranchId, DocKey, Seq
 from headwater.values.overlap import touches
@@ -25,6 +25,8 @@ FarRow: TypeAlias = tuple[DocKey, Sequence[tuple[Path, Depth]], Seq]
 
 FEW: Final = 500
 """Up to so many rows, documents may be looked up one by one. For more, one scan of all documents is cheaper."""
+
+_WHOLE: Final[Sequence[tuple[Path, Depth]]] = (((), Depth.DEEP),)
 
 HEADS_EACH: Final = 8
 """A space with at most so many documents for each row is listed: a row names two or more, and each of these takes one
@@ -300,3 +302,15 @@ def observations_size(engine: Engine, branch: BranchId, prefix: str = "") -> tup
     """The number of observations of a branch, and their size in bytes."""
     rows = _observations(engine, branch, prefix)
     return len(rows), sum(len(row.body) for row in rows.values())
+
+
+def far_rows(seen: FarSeen) -> list[FarRow]:
+    """What a stored run has read in another space, by document."""
+    if len(seen.reads) == 1 and not isinstance(seen.reads[0], tuple):
+        # One whole document: most runs.
+        return [(seen.reads[0], _WHOLE, seen.seq)]
+    places: dict[DocKey, list[tuple[Path, Depth]]] = {}
+    for read in seen.reads:
+        doc, path, shallow = read if isinstance(read, tuple) else (read, (), False)
+        places.setdefault(doc, []).append((path, Depth.SHALLOW if shallow else Depth.DEEP))
+    return [(doc, found, seen.seq) for doc, found in places.items()]

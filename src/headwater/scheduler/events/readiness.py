@@ -122,7 +122,7 @@ class Readiness:
 
     def _deadline(self, node: Node, event: EventRecord) -> float:
         since = self._gates.now() if event.waits_since is None else event.waits_since
-        return since + self._gates.of(node).quiet_ms + QUIET_MAX_MS
+        return since + self._gates.quiet_of(node) + QUIET_MAX_MS
 
     def _is_overdue(self, node: Node, event: EventRecord) -> bool:
         """The event has waited longer than the limit for the debounce of a node."""
@@ -134,6 +134,8 @@ class Readiness:
         """Run a node without its debounce: I4 holds, and later events have waited long enough. Reported once."""
         if self._gates.hurry(node):
             self._report(never_quiet(node, event), node.spec.home)
+        if node.spec.is_proxy and self._runner.far is not None:
+            self._runner.far.hurry(node)
 
     def _is_excused(self, node: Node, event: EventRecord, turns: dict[Node, int]) -> bool:
         """Whether a node reached its limit and is still not current: events do not wait for it."""
@@ -150,15 +152,16 @@ class Readiness:
         spent = node.pass_number == self._runner.pass_number and node.pass_runs >= RUNS_MAX
         return spent and self._is_settling()
 
-    @staticmethod
-    def _has_had_turns(node: Node, event: EventRecord) -> bool:
+    def _has_had_turns(self, node: Node, event: EventRecord) -> bool:
         """Whether a node ran repeatedly while the event waited, and is invalid again: it may be in a cycle.
 
         Its result is newer than the time at which the event became the head of its lane.
         """
         if event.waited_for is None:
             event.waited_for = {}
-        count, ran = event.waited_for.get(node, (0, node.runs))
-        count += node.runs > ran
-        event.waited_for[node] = count, node.runs
+        far = self._runner.far
+        runs = far.runs_of(node) if node.spec.is_proxy and far is not None else node.runs
+        count, ran = event.waited_for.get(node, (0, runs))
+        count += runs > ran
+        event.waited_for[node] = count, runs
         return count >= RUNS_MAX

@@ -25,6 +25,8 @@ class Gate:
     refused_count: int = 0
     # How often it ran for an event without its debounce.
     hurried_count: int = 0
+    # Of a proxy node: the debounce of the function that it waits for, if it waits for nothing else.
+    far_quiet_ms: float = 0.0
     # While it waits: its time in the heap.
     waits_until: float = 0.0
 

@@ -53,6 +53,12 @@ class Far(Protocol):
     def make_current(self, proxy: Node) -> None:
         """A proxy node has run: if the far functions are not current nevertheless, it waits."""
 
+    def hurry(self, proxy: Node) -> None:
+        """The functions that a proxy node waits for run without their debounce."""
+
+    def runs_of(self, proxy: Node) -> int:
+        """How often the functions that a proxy node stands for have run: its own runs may have found it waiting."""
+
     def is_open(self, space: str) -> bool:
         """Whether a space that functions here have read, by its id, is connected: changes there are notified."""
 

@@ -169,9 +169,10 @@ class Gates:
         if node.gate is not None:
             node.gate.backoff_ms = node.gate.backoff_until = 0.0
 
-    def hold(self, node: Node, until: float) -> None:
-        """Delay a node for a reason of its own: a proxy node waits for functions of another space."""
-        self._gate(node).throttle_until = until
+    def hold(self, node: Node, until: float, quiet_ms: float = 0.0) -> None:
+        """Delay a proxy node: it waits for functions of another space. `quiet_ms`: only for their debounce."""
+        gate = self._gate(node)
+        gate.throttle_until, gate.far_quiet_ms = until, quiet_ms
 
     def hurry(self, node: Node) -> bool:
         """The node runs for an event without its debounce. Returns whether this is the first time."""
@@ -214,7 +215,14 @@ class Gates:
         gate, now = node.gate, self._now()
         if gate is None:
             return False
+        if gate.far_quiet_ms:
+            return gate.throttle_until > now >= max(gate.backoff_until, gate.store_until)
         return gate.debounce_until > now >= max(gate.throttle_until, gate.backoff_until, gate.store_until)
+
+    def quiet_of(self, node: Node) -> float:
+        """The debounce in effect, in milliseconds: its own, or of the function that a proxy node waits for."""
+        gate = self.of(node)
+        return gate.far_quiet_ms or gate.quiet_ms
 
     # -- the one wake --------------------------------------------------------------------------------------
 

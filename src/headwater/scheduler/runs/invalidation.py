@@ -187,7 +187,7 @@ class Invalidation:
             self.offer(node)
 
     def offer_again(self, node: Node) -> None:
-        """Offer a node that became invalid during its attempt."""
+        """Offer a node that became invalid during its attempt, or does not wait any more."""
         if node.live_refs:
             self.offer(node)
 
