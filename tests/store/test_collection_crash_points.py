@@ -24,8 +24,9 @@ from tests.support.limits import small_limits
 from tests.support.spaces import Space, Writer, drop, edit, put, replace
 
 STATE, NUMBER = Index((IndexField("state"), IndexField("n"))), Index((IndexField("n"),), unique=True)
-ORDERS = CollectionRecord("order", indexes=(STATE,))
-NUMBERED = CollectionRecord("order", indexes=(STATE, NUMBER))
+TOTAL = Index((IndexField("state"), IndexField("n")), total=1)
+ORDERS = CollectionRecord("order", indexes=(STATE, TOTAL))
+NUMBERED = CollectionRecord("order", indexes=(STATE, TOTAL, NUMBER))
 ALL = (b"", AFTER)
 
 

@@ -38,10 +38,12 @@ from headwater.store.compaction import compact
 from headwater.store.declaring import declare
 from headwater.store.engine import Engine
 from headwater.store.index_field import IndexField
+from headwater.store.totals import split_row
 from headwater.store.verification import verify
 from headwater.values.address import doc_key
+from headwater.values.exact_sum import ExactSum
 from headwater.values.ids import MAIN, BranchId, LocalSeq, Seq, SessionId
-from headwater.values.sortkey import AFTER, encode_field
+from headwater.values.sortkey import AFTER, encode_field, fields_of
 from headwater.values.tree import freeze
 from tests.support.halves import examples
 from tests.support.limits import small_limits
@@ -52,6 +54,7 @@ STATE = Index((IndexField("state"), IndexField("n")))
 NUMBER = Index((IndexField("n"),), unique=True)
 ORDERS = CollectionRecord("order", indexes=(STATE,))
 NUMBERED = CollectionRecord("order", indexes=(STATE, NUMBER))
+TOTAL = Index((IndexField("state"), IndexField("n")), total=1)
 BY_STATE, BY_ID = "order#state,n", "order#"
 BY_NUMBER = NUMBER.name("order")
 ALL = (b"", AFTER)
@@ -71,6 +74,16 @@ def expected(space: Space, record: CollectionRecord = ORDERS, index: str = BY_ST
         if name == index
     ]
     return sorted(found)
+
+
+def total_rows(keys: Iterable[bytes], width: int) -> list[bytes]:
+    """The rows of a total, by the keys of its documents."""
+    groups: dict[bytes, ExactSum] = {}
+    for key in keys:
+        *by, value = fields_of(key)[: width + 1] if width else (None,)
+        group = b"".join(map(encode_field, by if width else ()))  # type: ignore[arg-type]  # nothing is long
+        groups.setdefault(group, ExactSum()).add(value if width else None)
+    return [group + b"\0" + groups[group].encode() for group in sorted(groups)]
 
 
 def states(*names: str) -> tuple[bytes, bytes]:
@@ -476,6 +489,52 @@ def test_damaged_feed_makes_old_reads_conflict_and_unknown(filled: Space) -> Non
     assert isinstance(verdict(filled, commit(ann, put("x", 1), spans=[span("gone", 12)])), Committed)
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "update entry set key = cast(substr(key, 1, length(key) - 1) || 'c' as blob) {}",
+        "update entry set key = cast(key || '0' as blob) {}",
+        "update entry set key = x'00' {}",
+        "delete from entry {}",
+        "insert into entry select idx, cast(key || ',1' as blob) from entry {}",
+    ],
+)
+def test_damaged_total_is_made_again_at_the_next_query(file_space: Space, sql: str) -> None:
+    record = CollectionRecord("order", indexes=(STATE, TOTAL))
+    declare(file_space.engine, record)
+    writer = file_space.writer("w")
+    for n in range(19):
+        writer.accept(order(n, "open", n))
+    file_space.engine.fold()
+    name = TOTAL.name("order")
+    rows = keys(file_space.engine, name)
+    assert rows == total_rows(expected(file_space, record, name), 1)
+    file_space.tamper(sql.format("where idx = (select id from entry_index where name like '%~%')"))
+    file_space.backend = file_space._open_file()
+    engine = file_space.engine = Engine(file_space.backend, file_space.clock)
+    assert file_space.backend.entries(MAIN, name, *ALL, 5, reverse=False) != rows
+    assert [each for each in verify(engine).findings if name in each]
+    assert keys(engine, name) == rows
+    assert engine.collections.rebuilt == [name]
+    writer.accept(order(20, "open", 20))
+    engine.fold()
+    assert verify(engine).findings == []
+    assert keys(file_space.reopen(), name) == total_rows(expected(file_space, record, name), 1)
+
+
+def test_total_that_is_read_as_an_index_of_groups_has_numbers_and_sums(space: Space) -> None:
+    declare(space.engine, CollectionRecord("order", indexes=(STATE, TOTAL)))
+    writer = space.writer("w")
+    writer.accept(order(1, "open", 5), order(2, "open", -2), order(3, "paid", 2**62), order(4, "paid", 2**62))
+    writer.accept(drop("order:2"), put("order:5", {"state": "lost", "n": "no number"}))
+    found = [split_row(row, 1) for row in keys(space.engine, TOTAL.name("order"))]
+    assert [(fields_of(group)[0], known.count, known.answer()) for group, known in found] == [
+        ("lost", 1, 0),
+        ("open", 1, 5),
+        ("paid", 2, 2**63),
+    ]
+
+
 def test_verify_finds_an_index_that_is_not_what_the_documents_say(declared: Space) -> None:
     writer = declared.writer("w")
     writer.accept(order(1, "open", 1))
@@ -516,13 +575,16 @@ def test_feed_keeps_the_newest_shifts(space: Space) -> None:
 class History:
     """Random writes, commits that are not written, folds, openings and branches."""
 
-    record = CollectionRecord("order", indexes=(STATE, Index((IndexField("n", default=0),))))
+    record = CollectionRecord(
+        "order",
+        indexes=(STATE, Index((IndexField("n", default=0),)), TOTAL, Index((), total=0)),
+    )
 
     def __init__(self, space: Space, rng: random.Random) -> None:
         self.space, self.rng = space, rng
         self.branches = [MAIN]
         self.writers = {MAIN: space.writer("w0")}
-        self.seen: dict[tuple[BranchId, int], list[bytes]] = {}
+        self.seen: dict[tuple[BranchId, str, int], list[bytes]] = {}
         declare(space.engine, self.record)
 
     def operations(self) -> list[Any]:
@@ -569,20 +631,31 @@ class History:
         engine = self.space.engine
         for named in self.record.named:
             now = engine.collections.span(branch, named.name, *ALL)
-            if named.name == BY_STATE:
-                self.seen[branch, engine.head] = now
+            if named.name in (BY_STATE, TOTAL.name("order")):
+                self.seen[branch, named.name, engine.head] = now
             if self.rng.random() < 0.5:
                 docs = [doc_key(f"order:{name}") for name in range(8)]
                 values = {doc: engine.documents.at(branch, doc, engine.head).value for doc in docs}
                 made = [
                     key for doc in docs for name, key in keys_of(self.record, doc, values[doc]) if name == named.name
                 ]
-                assert now == sorted(made)
+                assert now == (sorted(made) if named.index.total is None else total_rows(made, named.index.total))
+
+    def in_parts(self, branch: BranchId, index: str, through: Seq) -> list[bytes]:
+        """All keys, or rows, read two at a time from one end."""
+        engine, (lo, hi), reverse = self.space.engine, ALL, self.rng.random() < 0.5
+        found: list[bytes] = []
+        while page := engine.collections.span(branch, index, lo, hi, limit=2, reverse=reverse, through=through):
+            found += page
+            assert len(found) < 100
+            lo, hi = (lo, page[-1]) if reverse else (page[-1] + b"\0", hi)
+        return found[::-1] if reverse else found
 
     def check(self) -> None:
         engine = self.space.engine
-        for (branch, seq), then in self.seen.items():
-            assert engine.collections.span(branch, BY_STATE, *ALL, through=Seq(seq)) == then
+        for (branch, index, seq), then in self.seen.items():
+            assert engine.collections.span(branch, index, *ALL, through=Seq(seq)) == then
+            assert self.in_parts(branch, index, Seq(seq)) == then
         assert verify(engine).findings == []
         assert engine.collections.rebuilt == []
 
