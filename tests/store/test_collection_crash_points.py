@@ -45,7 +45,7 @@ def check_indexes(engine: Engine) -> int:
         for named, anew in zip(there, collections.made(MAIN, there), strict=True):
             found = collections.span(MAIN, named.name, *ALL)
             assert found == anew.all_keys(), named.name
-            number += len(found)
+            number += len(found) if named.index.total is None else 0
     return number
 
 

@@ -476,6 +476,32 @@ def test_verify_finds_what_a_query_cannot(filled: Space, sql: str, finding: str)
     assert found
 
 
+@pytest.mark.parametrize(
+    ("sql", "what"),
+    [
+        ("update entry set key = x'1000' where key in (select key from entry limit 1)", "the index order#"),
+        ("update shift set body = x'00' where seq = 5", "the feed"),
+        ("delete from shift where seq > 4", "the feed"),
+        ("update shift set seq = 50 where seq = 5", "the feed"),
+    ],
+)
+def test_verify_makes_again_what_is_damaged_if_it_is_asked_to(filled: Space, sql: str, what: str) -> None:
+    before = filled.engine.collections.shifts_after(MAIN, filled.backend.shift_floor())
+    filled.tamper(sql)
+    filled.backend = filled._open_file()
+    engine = filled.engine = Engine(filled.backend, filled.clock)
+    report = verify(engine, rebuild=True)
+    assert report.findings == []
+    assert [each for each in report.rebuilt if each.startswith(what)]
+    for _ in range(2):
+        assert verify(engine, rebuild=True).rebuilt == []
+        assert keys(engine) == expected(filled)
+        assert engine.collections.shifts_after(MAIN, filled.backend.shift_floor()) == before
+        engine = filled.reopen()
+    filled.writer("v").accept(order(20, "open", 20))
+    assert keys(filled.engine) == expected(filled)
+
+
 def test_damaged_feed_makes_old_reads_conflict_and_unknown(filled: Space) -> None:
     filled.tamper("delete from shift where seq = 8")
     filled.backend = filled._open_file()

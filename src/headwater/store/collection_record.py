@@ -30,7 +30,7 @@ from headwater.values.sortkey import (
 from headwater.values.tree import ABSENT, Maybe, Value, array_of, child, get, is_array, is_map, map_of, same
 
 IndexName: TypeAlias = str
-"""`KIND#FIELD,FIELD`, with a digest of what its fields and rules add to their names."""
+"""`KIND#FIELD,FIELD`, of a total `KIND#FIELD:SUMMED`, with a digest of what its fields and rules add to their names."""
 
 CollectionScope: TypeAlias = Literal["space", "user"]
 
@@ -66,7 +66,10 @@ class Index(msgspec.Struct, frozen=True):
 
     def name(self, kind: str) -> IndexName:
         """Its name, which is its content: equal declarations of two programs are one index."""
-        plain = f"{kind}#{','.join([each.name for each in self.fields])}"
+        names, width = [each.name for each in self.fields], len(self.fields) if self.total is None else self.total
+        plain = f"{kind}#{','.join(names[:width])}"
+        if self.total is not None:
+            plain += f":{''.join(names[width:])}"
         if not self.unique and self.total is None and all(each.is_plain for each in self.fields):
             return plain
         return f"{plain}~{sha256(encode(_index_tree(self))).hexdigest()[:_DIGEST_LETTERS]}"

@@ -448,6 +448,15 @@ class Collections:
                 return False
         return True
 
+    def remake(self, branch: BranchId, index: str) -> None:
+        """Make the keys of an index again, as the documents say."""
+        self._entries[branch, index] = self._remade(branch, index)
+
+    def renew_feed(self) -> None:
+        """The table of shifts was written anew, and the log is folded."""
+        self._feed = Feed(self._backend, self._documents.folded)
+        self._later.clear()
+
     def take_rebuilt(self) -> list[str]:
         """The indexes that were made again since the last time."""
         found, self.rebuilt = self.rebuilt, []
