@@ -218,8 +218,8 @@ def verify_spaces() -> None:
 
     The database checks its file, the hash chain of the commits is walked, all documents are computed again from the log
     and compared, and the indexes of collections and the tables of workflows are checked for consistency. With
-    --rebuild, indexes and totals of collections that are damaged are made again, if the log is sound. Exit 1 if anything
-    is wrong, 4 if a space could not be checked because it is open elsewhere.
+    --rebuild, indexes and totals of collections that are damaged are made again, if the log is sound. Exit 1 if
+    anything is wrong, 4 if a space could not be checked because it is open elsewhere.
     """
 
 
