@@ -14,7 +14,8 @@ from unittest.mock import patch
 
 import headwater as hw
 from bench.counting import calls_of, warm_up
-from headwater.cells.span_tallies import SumTally
+from headwater.values.exact_sum import ExactSum
+from headwater.values.sortkey import Ordered
 
 WRITES: Final = 300
 ROUNDS: Final = 5
@@ -97,14 +98,14 @@ def deltas_of_a_change(count: int) -> tuple[int, int, int]:
         item.cents = 5
         worth()
         added: list[int] = []
-        original = SumTally._add
+        original = ExactSum.add
 
-        def adding(self: SumTally, value: object, sign: int) -> None:
+        def adding(self: ExactSum, value: Ordered, sign: int = 1) -> None:
             added.append(sign)
-            original(self, value, sign)  # type: ignore[arg-type]  # as it is given
+            original(self, value, sign)
 
         before = space.runs(worth)
-        with patch.object(SumTally, "_add", adding):
+        with patch.object(ExactSum, "add", adding):
             item.cents = 7
             worth()
             item.note = 1

@@ -31,8 +31,8 @@ def scribble(path: Path) -> None:
 def test_sound_space_is_said_to_be_sound(run: Run, shop: str) -> None:
     assert run("verify").stdout == "shop.db\tsound\t4\t2\t\n"
     found = json.loads(run("verify", "--json").stdout)
-    space = {"path": "shop.db", "space": "shop", "state": "sound", "commits": 4, "documents": 2, "findings": []}
-    space["observations"] = 0
+    space = {"path": "shop.db", "space": "shop", "state": "sound", "commits": 4, "documents": 2, "rebuilt": []}
+    space |= {"observations": 0, "findings": []}
     assert found == {"sound": True, "spaces": [space]}
     assert json.loads(run("verify", "--jsonl", "--url", shop).stdout) == space
 

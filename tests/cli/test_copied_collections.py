@@ -1,5 +1,6 @@
 """Copies of a space with collections: by export, by the log, and by a backup, each with indexes that are right."""
 
+import json
 from pathlib import Path
 
 import apsw
@@ -71,3 +72,15 @@ def test_verify_names_a_damaged_index(run: Run, orders: Path) -> None:
     db.close()
     found = run("verify", "--url", orders, exit=1)
     assert "order#" in found.stdout + found.stderr
+
+
+def test_verify_makes_a_damaged_index_again_if_it_is_asked_to(run: Run, orders: Path) -> None:
+    db = apsw.Connection(str(orders))
+    db.execute("update entry set key = x'1000' where (idx, key) in (select idx, key from entry limit 1)")
+    db.close()
+    found = run("verify", "--rebuild", "--url", orders)
+    assert "sound" in found.stdout
+    assert "made again from the log: the index order#" in found.stderr
+    [record] = json.loads(run("verify", "--rebuild", "--json", "--url", orders).stdout)["spaces"]
+    assert (record["state"], record["rebuilt"], record["findings"]) == ("sound", [], [])
+    check(orders)

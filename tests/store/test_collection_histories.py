@@ -18,7 +18,7 @@ from headwater.store.index_field import IndexField
 from headwater.store.verification import verify
 from headwater.values.address import doc_key
 from headwater.values.ids import MAIN, BranchId, LocalSeq, Seq, SessionId
-from tests.store.test_collections import ALL, BY_STATE, STATE, order
+from tests.store.test_collections import ALL, BY_STATE, STATE, TOTAL, order, total_rows
 from tests.support.halves import examples
 from tests.support.limits import small_limits
 from tests.support.spaces import KINDS, Space, admit, drop
@@ -27,13 +27,16 @@ from tests.support.spaces import KINDS, Space, admit, drop
 class History:
     """Random writes, commits that are not written, folds, openings and branches."""
 
-    record = CollectionRecord("order", indexes=(STATE, Index((IndexField("n", default=0),))))
+    record = CollectionRecord(
+        "order",
+        indexes=(STATE, Index((IndexField("n", default=0),)), TOTAL, Index((), total=0)),
+    )
 
     def __init__(self, space: Space, rng: random.Random) -> None:
         self.space, self.rng = space, rng
         self.branches = [MAIN]
         self.writers = {MAIN: space.writer("w0")}
-        self.seen: dict[tuple[BranchId, int], list[bytes]] = {}
+        self.seen: dict[tuple[BranchId, str, int], list[bytes]] = {}
         declare(space.engine, self.record)
 
     def operations(self) -> list[Any]:
@@ -80,20 +83,31 @@ class History:
         engine = self.space.engine
         for named in self.record.named:
             now = engine.collections.span(branch, named.name, *ALL)
-            if named.name == BY_STATE:
-                self.seen[branch, engine.head] = now
+            if named.name in (BY_STATE, TOTAL.name("order")):
+                self.seen[branch, named.name, engine.head] = now
             if self.rng.random() < 0.5:
                 docs = [doc_key(f"order:{name}") for name in range(8)]
                 values = {doc: engine.documents.at(branch, doc, engine.head).value for doc in docs}
                 made = [
                     key for doc in docs for name, key in keys_of(self.record, doc, values[doc]) if name == named.name
                 ]
-                assert now == sorted(made)
+                assert now == (sorted(made) if named.index.total is None else total_rows(made, named.index.total))
+
+    def in_parts(self, branch: BranchId, index: str, through: Seq) -> list[bytes]:
+        """All keys, or rows, read two at a time from one end."""
+        engine, (lo, hi), reverse = self.space.engine, ALL, self.rng.random() < 0.5
+        found: list[bytes] = []
+        while page := engine.collections.span(branch, index, lo, hi, limit=2, reverse=reverse, through=through):
+            found += page
+            assert len(found) < 100
+            lo, hi = (lo, page[-1]) if reverse else (page[-1] + b"\0", hi)
+        return found[::-1] if reverse else found
 
     def check(self) -> None:
         engine = self.space.engine
-        for (branch, seq), then in self.seen.items():
-            assert engine.collections.span(branch, BY_STATE, *ALL, through=Seq(seq)) == then
+        for (branch, index, seq), then in self.seen.items():
+            assert engine.collections.span(branch, index, *ALL, through=Seq(seq)) == then
+            assert self.in_parts(branch, index, Seq(seq)) == then
         assert verify(engine).findings == []
         assert engine.collections.rebuilt == []
 

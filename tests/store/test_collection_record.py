@@ -33,14 +33,18 @@ from tests.values.strategies import scalars, values
 names = st.sampled_from(["state", "cents", "due"])
 forms: Any = st.sampled_from(["plain", "float", "instant", "duration", "link"])
 fields = st.builds(IndexField, names, forms, st.just(ABSENT) | values)
-indexes = st.builds(Index, st.lists(fields, min_size=1, max_size=4).map(tuple), st.booleans())
+plain_indexes = st.builds(Index, st.lists(fields, min_size=1, max_size=4).map(tuple), st.booleans())
+totals = st.builds(
+    lambda by, of: Index((*by, *of), total=len(by)), st.lists(fields, max_size=4), st.lists(fields, max_size=1)
+)
+indexes = plain_indexes | totals
 scopes: Any = st.sampled_from(["space", "user"])
 records = st.builds(
     CollectionRecord,
     st.just("order"),
     scopes,
     st.lists(indexes, max_size=3).map(tuple),
-    st.dictionaries(st.sampled_from(["totals", "types"]), values).map(lambda rest: tuple(sorted(rest.items()))),
+    st.dictionaries(st.sampled_from(["other", "types"]), values).map(lambda rest: tuple(sorted(rest.items()))),
 )
 bodies = st.dictionaries(names | st.just("other"), scalars, max_size=4).map(freeze)
 maybe_bodies = bodies | st.just(ABSENT)
@@ -166,6 +170,9 @@ def test_forms_give_datetimes_links_and_floats_their_own_order() -> None:
         {"kind": "order", "scope": "space"},
         {"kind": "order", "scope": "space", "indexes": [{"fields": [], "unique": 1}]},
         {"kind": "order", "scope": "space", "indexes": [{"fields": [{"name": "a", "form": "other"}], "unique": False}]},
+        {"kind": "order", "scope": "space", "indexes": [{"fields": [], "unique": False, "total": 1}]},
+        {"kind": "order", "scope": "space", "indexes": [{"fields": [], "unique": False, "total": -1}]},
+        {"kind": "order", "scope": "space", "indexes": [{"fields": [], "unique": False, "total": "0"}]},
     ],
 )
 def test_document_that_holds_no_record_is_damage(value: Any) -> None:

@@ -98,6 +98,18 @@ def test_shifts_come_back_or_are_said_to_be_unknown(backend: Backend) -> None:
         assert backend.shifts(Seq(6), Seq(20)) is None
 
 
+def test_new_feed_replaces_all_shifts(backend: Backend) -> None:
+    backend.make_collections(Seq(2))
+    rows = [ShiftRow(Seq(seq), b"%d" % seq) for seq in (3, 4, 7, 9)]
+    backend.append((), Fold(NEVER, shifts=rows))
+    backend.append((), Fold(NEVER, shifts=rows[1:3], is_new_feed=True))
+    assert backend.shifts(Seq(2), Seq(20)) == rows[1:3]
+    backend.append((), Fold(NEVER, shifts=rows[3:]))
+    assert backend.shifts(Seq(2), Seq(20)) == rows[1:]
+    backend.append((), Fold(NEVER, is_new_feed=True))
+    assert backend.shifts(Seq(2), Seq(20)) == []
+
+
 def test_tables_survive_a_reopening_and_are_only_in_files_with_collections(tmp_path: Path) -> None:
     path = str(tmp_path / "space.db")
     SqliteBackend(path).close()

@@ -34,10 +34,12 @@ from headwater.store.compaction import compact
 from headwater.store.declaring import declare
 from headwater.store.engine import Engine
 from headwater.store.index_field import IndexField
+from headwater.store.totals import split_row
 from headwater.store.verification import verify
 from headwater.values.address import doc_key
+from headwater.values.exact_sum import ExactSum
 from headwater.values.ids import MAIN, BranchId, LocalSeq, Seq, SessionId
-from headwater.values.sortkey import AFTER, encode_field
+from headwater.values.sortkey import AFTER, encode_field, fields_of
 from headwater.values.tree import freeze
 from tests.support.limits import small_limits
 from tests.support.naive import NOTHING
@@ -47,6 +49,7 @@ STATE = Index((IndexField("state"), IndexField("n")))
 NUMBER = Index((IndexField("n"),), unique=True)
 ORDERS = CollectionRecord("order", indexes=(STATE,))
 NUMBERED = CollectionRecord("order", indexes=(STATE, NUMBER))
+TOTAL = Index((IndexField("state"), IndexField("n")), total=1)
 BY_STATE, BY_ID = "order#state,n", "order#"
 BY_NUMBER = NUMBER.name("order")
 ALL = (b"", AFTER)
@@ -66,6 +69,16 @@ def expected(space: Space, record: CollectionRecord = ORDERS, index: str = BY_ST
         if name == index
     ]
     return sorted(found)
+
+
+def total_rows(keys: Iterable[bytes], width: int) -> list[bytes]:
+    """The rows of a total, by the keys of its documents."""
+    groups: dict[bytes, ExactSum] = {}
+    for key in keys:
+        *by, value = fields_of(key)[: width + 1] if width else (None,)
+        group = b"".join(map(encode_field, by if width else ()))  # type: ignore[arg-type]  # nothing is long
+        groups.setdefault(group, ExactSum()).add(value if width else None)
+    return [group + b"\0" + groups[group].encode() for group in sorted(groups)]
 
 
 def states(*names: str) -> tuple[bytes, bytes]:
@@ -458,6 +471,32 @@ def test_verify_finds_what_a_query_cannot(filled: Space, sql: str, finding: str)
     assert found
 
 
+@pytest.mark.parametrize(
+    ("sql", "what"),
+    [
+        ("update entry set key = x'1000' where key in (select key from entry limit 1)", "the index order#"),
+        ("update shift set body = x'00' where seq = 5", "the feed"),
+        ("delete from shift where seq > 4", "the feed"),
+        ("update shift set seq = 50 where seq = 5", "the feed"),
+    ],
+)
+def test_verify_makes_again_what_is_damaged_if_it_is_asked_to(filled: Space, sql: str, what: str) -> None:
+    before = filled.engine.collections.shifts_after(MAIN, filled.backend.shift_floor())
+    filled.tamper(sql)
+    filled.backend = filled._open_file()
+    engine = filled.engine = Engine(filled.backend, filled.clock)
+    report = verify(engine, rebuild=True)
+    assert report.findings == []
+    assert [each for each in report.rebuilt if each.startswith(what)]
+    for _ in range(2):
+        assert verify(engine, rebuild=True).rebuilt == []
+        assert keys(engine) == expected(filled)
+        assert engine.collections.shifts_after(MAIN, filled.backend.shift_floor()) == before
+        engine = filled.reopen()
+    filled.writer("v").accept(order(20, "open", 20))
+    assert keys(filled.engine) == expected(filled)
+
+
 def test_damaged_feed_makes_old_reads_conflict_and_unknown(filled: Space) -> None:
     filled.tamper("delete from shift where seq = 8")
     filled.backend = filled._open_file()
@@ -469,6 +508,52 @@ def test_damaged_feed_makes_old_reads_conflict_and_unknown(filled: Space) -> Non
     ann = filled.writer("ann")
     assert isinstance(verdict(filled, commit(ann, put("x", 1), spans=[span("gone", 5)])), Conflict)
     assert isinstance(verdict(filled, commit(ann, put("x", 1), spans=[span("gone", 12)])), Committed)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "update entry set key = cast(substr(key, 1, length(key) - 1) || 'c' as blob) {}",
+        "update entry set key = cast(key || '0' as blob) {}",
+        "update entry set key = x'00' {}",
+        "delete from entry {}",
+        "insert into entry select idx, cast(key || ',1' as blob) from entry {}",
+    ],
+)
+def test_damaged_total_is_made_again_at_the_next_query(file_space: Space, sql: str) -> None:
+    record = CollectionRecord("order", indexes=(STATE, TOTAL))
+    declare(file_space.engine, record)
+    writer = file_space.writer("w")
+    for n in range(19):
+        writer.accept(order(n, "open", n))
+    file_space.engine.fold()
+    name = TOTAL.name("order")
+    rows = keys(file_space.engine, name)
+    assert rows == total_rows(expected(file_space, record, name), 1)
+    file_space.tamper(sql.format("where idx = (select id from entry_index where name like '%~%')"))
+    file_space.backend = file_space._open_file()
+    engine = file_space.engine = Engine(file_space.backend, file_space.clock)
+    assert file_space.backend.entries(MAIN, name, *ALL, 5, reverse=False) != rows
+    assert [each for each in verify(engine).findings if name in each]
+    assert keys(engine, name) == rows
+    assert engine.collections.rebuilt == [name]
+    writer.accept(order(20, "open", 20))
+    engine.fold()
+    assert verify(engine).findings == []
+    assert keys(file_space.reopen(), name) == total_rows(expected(file_space, record, name), 1)
+
+
+def test_total_that_is_read_as_an_index_of_groups_has_numbers_and_sums(space: Space) -> None:
+    declare(space.engine, CollectionRecord("order", indexes=(STATE, TOTAL)))
+    writer = space.writer("w")
+    writer.accept(order(1, "open", 5), order(2, "open", -2), order(3, "paid", 2**62), order(4, "paid", 2**62))
+    writer.accept(drop("order:2"), put("order:5", {"state": "lost", "n": "no number"}))
+    found = [split_row(row, 1) for row in keys(space.engine, TOTAL.name("order"))]
+    assert [(fields_of(group)[0], known.count, known.answer()) for group, known in found] == [
+        ("lost", 1, 0),
+        ("open", 1, 5),
+        ("paid", 2, 2**63),
+    ]
 
 
 def test_verify_finds_an_index_that_is_not_what_the_documents_say(declared: Space) -> None:

@@ -27,6 +27,7 @@ class Order(hw.Doc):
 class Login(hw.Doc):
     token: str
     until: datetime
+    tries: int | None = None
 
 
 app = hw.App("shop")
@@ -37,7 +38,9 @@ orders = app.collection(
     unique=[Order.number],
     totals=[hw.total(Order.cents, by=Order.state)],
 )
-logins = app.collection(Login, unique=[Login.token])
+logins = app.collection(
+    Login, unique=[Login.token], totals=[hw.total(Login.tries), hw.total(Login.tries, by=Login.token)]
+)
 
 
 @app.computed
@@ -108,6 +111,8 @@ def types(now: datetime) -> None:
     assert_type(orders.values(Order.number), list[int])
     assert_type(orders.where(hw.col(Order.due).is_none()).ids(), list[str])
     assert_type(orders.where(hw.col(Order.created).between(now, now)).scan().first(), Order | None)
+    assert_type(logins.sum(Login.tries), int)
+    assert_type(logins.group_by(Login.token).sum(Login.tries), dict[str, int])
     assert_type(cards(), list[str])
     assert_type(dear(), list[Order])
     print([order.number for order in orders.order_by(Order.number)], orders.where(Order.state == "open").delete())

@@ -27,10 +27,12 @@ from headwater.values.sortkey import (
     encode_id,
     encode_key,
     encode_whole,
+    fields_end,
     fields_of,
     following,
     instant,
     prefix_span,
+    whole_fields,
 )
 from headwater.values.tree import ABSENT, is_array, is_map, same
 from tests.values.strategies import scalars, values
@@ -145,6 +147,24 @@ def test_keys_with_a_prefix_of_fields_are_one_span(prefix: list[Any], fields: li
     start = b"".join(map(encode_field, prefix))
     assert start <= encode_key([*prefix, *fields], doc) < start + AFTER
     assert encode_key(fields, doc, start) == encode_key([*prefix, *fields], doc)
+
+
+@given(st.lists(ordered, max_size=4), st.data(), doc_ids)
+def test_fields_of_a_key_are_found_one_by_one_as_they_are_encoded(fields: list[Any], data: Any, doc: DocId) -> None:
+    parts, key = [encode_field(each) for each in fields], encode_key(fields, doc)
+    count = data.draw(st.integers(0, len(fields)))
+    assert whole_fields(key, count) == parts[:count]
+    assert fields_end(key, count) == len(b"".join(parts[:count]))
+    assert whole_fields(b"".join(parts)) == parts
+
+
+@given(ordered, st.data())
+def test_part_of_a_field_is_no_field(value: Any, data: Any) -> None:
+    code = encode_field(value)
+    if len(code) > 1:
+        part = code[: data.draw(st.integers(1, len(code) - 1))]
+        with pytest.raises(ValueError, match="ends within a field"):
+            whole_fields(part)
 
 
 @given(st.text(max_size=3) | st.binary(max_size=3), st.text(max_size=4) | st.binary(max_size=4))

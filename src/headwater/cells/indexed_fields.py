@@ -27,6 +27,7 @@ Interval: TypeAlias = tuple[bytes, bytes]
 """Encoded values from the first bound up to, and without, the second."""
 
 _SCALARS: Final = frozenset({bool, int, str, bytes})
+_NUMBERS: Final = frozenset({int, float})
 _TEXTS: Final[dict[str, Form]] = {
     "datetime": "instant",
     "timedelta": "duration",
@@ -67,6 +68,11 @@ class OrderedField:
     def is_text(self) -> bool:
         """Whether it is declared as text: other types that are stored as text have no prefixes."""
         return all(str in option.takes() for option in _options(self.schema))
+
+    @property
+    def is_number(self) -> bool:
+        """Whether its values can be added: int and float."""
+        return not _NUMBERS.isdisjoint(self.takes)
 
     @property
     def takes(self) -> frozenset[type]:

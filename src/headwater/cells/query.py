@@ -96,7 +96,7 @@ class Grouped(Generic[K]):
         """
         return cast("dict[K, int]", Answers(self._asked).groups(self._field, "count", None))
 
-    def sum(self, field: N) -> dict[K, N]:
+    def sum(self, field: N | None) -> dict[K, N]:
         """The sum of another field for each value.
 
         Args:
@@ -379,11 +379,11 @@ class Query(Generic[D]):
         """
         return Answers(self._asked).is_found()
 
-    def sum(self, field: N) -> N:
+    def sum(self, field: N | None) -> N:
         """The sum of a field. Sums of floats are exact, and rounded once.
 
         Args:
-            field: A field with numbers: `Order.cents`.
+            field: A field with numbers: `Order.cents`. None does not count.
 
         Returns:
             The sum; 0 without documents.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from math import fsum
-from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, cast
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, cast
 
 from headwater.cells.document_class import Doc
 from headwater.cells.document_field import DocField
@@ -27,8 +27,6 @@ from headwater.values.tree import ABSENT, Maybe, child
 D = TypeVar("D", bound=Doc)
 
 GroupKind: TypeAlias = Literal["count", "sum", "min", "max"]
-
-_NUMBERS: Final = frozenset({int, float})
 
 
 class Answers(Generic[D]):
@@ -90,7 +88,7 @@ class Answers(Generic[D]):
 
     def _numeric(self, field: DocField) -> OrderedField:
         ordered = self._asked.source.ordered(field)
-        if not _NUMBERS.intersection(ordered.takes):
+        if not ordered.is_number:
             message = f"sum({self._cls}.{field.name}): the field is {ordered.schema.expected}"
             raise UsageError(f"{message}, and a sum is of int or float")
         return ordered

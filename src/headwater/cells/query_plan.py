@@ -105,7 +105,7 @@ def by_field(conditions: Sequence[tuple[OrderedField, Condition]]) -> dict[str, 
         test = _test(field, condition)
         before = found.get(field.name)
         if before is not None:
-            test = FieldCondition(field, _common(before.intervals, test.intervals), before.is_exact or test.is_exact)
+            test = FieldCondition(field, common(before.intervals, test.intervals), before.is_exact or test.is_exact)
         found[field.name] = test
     return found
 
@@ -153,7 +153,8 @@ def _beginning(field: OrderedField, condition: Condition) -> Interval:
     return prefix_span(prefix)
 
 
-def _common(one: Iterable[Interval], other: Iterable[Interval]) -> tuple[Interval, ...]:
+def common(one: Iterable[Interval], other: Iterable[Interval]) -> tuple[Interval, ...]:
+    """What both have, in order."""
     found = [(max(lo, low), min(hi, high)) for lo, hi in one for low, high in other]
     return tuple(sorted(each for each in found if each[0] < each[1]))
 

@@ -16,12 +16,13 @@ from headwater.cells.document_field import DocField
 from headwater.cells.elements import DocEntry, ElementEntry, LinkList
 from headwater.cells.indexed_fields import Interval, OrderedField
 from headwater.cells.page_cursor import read_cursor
-from headwater.cells.query_plan import FieldCondition, QueryPlan, Wanted, by_field, planned
+from headwater.cells.query_plan import FieldCondition, QueryPlan, Wanted, by_field, common, planned
 from headwater.cells.query_source import QuerySource
 from headwater.cells.span_records import Span
 from headwater.cells.spans import all_keys, rows
 from headwater.errors import QueryError, UsageError
 from headwater.store.collection_record import doc_of
+from headwater.store.entries import ALL
 from headwater.values.address import address_text
 from headwater.values.codec import encode
 from headwater.values.ids import DocId, DocKey
@@ -77,8 +78,10 @@ class Evaluation(Generic[D]):
         source = asked.source
         self.space, self.tx = source.context()
         self.tests: dict[str, FieldCondition] = self._tests()
-        if within is not None and within[0].name not in self.tests:
-            self.tests[within[0].name] = FieldCondition(within[0], (within[1],), is_exact=False)
+        if within is not None:
+            field, interval = within
+            test = self.tests.get(field.name, FieldCondition(field, (ALL,), is_exact=False))
+            self.tests[field.name] = FieldCondition(field, common(test.intervals, (interval,)), test.is_exact)
         fields = tuple([source.ordered(each) for each in asked.order]) if order is None else order
         wanted = Wanted(self.tests, fields, source.prefix(self.space), asked.is_scan)
         indexes = source.named()

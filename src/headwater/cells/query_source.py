@@ -23,7 +23,6 @@ from headwater.store.collection_record import (
     OWNER,
     REQUIRED,
     RULES,
-    TOTALS,
     TYPES,
     CollectionRecord,
     CollectionScope,
@@ -154,16 +153,25 @@ class QuerySource(Generic[D]):
             TYPES: map_of(shaping.records),
             REQUIRED: array_of(sorted(name for name, (_, default) in resolved.items() if default is ABSENT)),
         }
-        if self.totals:
-            rest[TOTALS] = array_of([_total_tree(field, by) for field, by in self.totals])
         if self.expires is not None:
             rest[EXPIRES] = self._expiry()
         if self.owner_field is not None:
             rest[OWNER] = self.owner_field.name
         if self.rules:
             rest[RULES] = rules_tree(self.rules)
-        indexes = tuple(each.index for each in self.named()[1:])
-        return CollectionRecord(self.kind, self.scope, indexes, tuple(sorted(rest.items())))
+        indexes = [each.index for each in self.named()[1:]]
+        return CollectionRecord(self.kind, self.scope, (*indexes, *self.total_indexes()), tuple(sorted(rest.items())))
+
+    def total_indexes(self) -> list[Index]:
+        """The declared totals, as the record has them. Raises DeclarationError for a sum of what is no number."""
+        found: dict[Index, None] = {}
+        for field, by in self.totals:
+            if field is not None and not self.ordered(field).is_number:
+                message = f"{self.address}: {field.name!r} is {self.ordered(field).schema.expected}"
+                raise DeclarationError(f"{message}, and a total is of int or float", field=field.name)
+            fields = [self.ordered(each).stored for each in (by if field is None else (*by, field))]
+            found[Index(tuple(fields), total=len(by))] = None
+        return list(found)
 
     def declaration(self) -> DeclaredCollection:
         """The record, and what documents from before may have instead of its fields."""
@@ -275,7 +283,3 @@ class QuerySource(Generic[D]):
     def document(self, space: SpacePort, key: DocKey) -> D:
         """The handle of a member."""
         return open_doc(self.cls, space, key.partition("/")[2], key)
-
-
-def _total_tree(field: DocField | None, by: tuple[DocField, ...]) -> Value:
-    return map_of({"field": None if field is None else field.name, "by": array_of([each.name for each in by])})

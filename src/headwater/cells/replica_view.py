@@ -114,6 +114,11 @@ class ReplicaView:
         record = self._documents.get(doc)
         return (record if record is not None else self._load(doc)).confirmed is not ABSENT
 
+    def confirmed(self, doc: DocKey) -> Maybe:
+        """The document without the pending commits of this session."""
+        record = self._documents.get(doc)
+        return (record if record is not None else self._load(doc)).confirmed
+
     def is_layered(self, doc: DocKey) -> bool:
         """Whether it has pending layers."""
         record = self._documents.get(doc)

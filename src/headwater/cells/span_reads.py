@@ -18,10 +18,12 @@ from headwater.cells.replica import Replica
 from headwater.cells.span_entries import SpanBasis, SpanEntry
 from headwater.cells.span_records import SpanKey, SpanQuestion
 from headwater.cells.span_tallies import Answer, CountTally, ExistsTally, Tally, answer_digest, tally_of
+from headwater.cells.total_reads import total_for
 from headwater.store.collection_record import CollectionRecord, NamedIndex, doc_of, docs_of
 from headwater.store.commit import Conflict, SpanRead
 from headwater.store.index_field import IndexField
 from headwater.store.store_limits import BODIES_AT_ONCE
+from headwater.store.totals import split_row
 from headwater.values.ids import DocKey, LocalSeq
 from headwater.values.sortkey import INEXACT, Ordered, fields_of
 from headwater.values.tree import ABSENT, Maybe, Path
@@ -272,7 +274,10 @@ class SpanReads:
     # -- answers -------------------------------------------------------------------------------------------
 
     def tally(self, basis: SpanBasis, question: SpanQuestion, drafts: Mapping[DocKey, Draft]) -> Tally:
-        """A tally of the documents of a span, filled by one pass over its keys."""
+        """A tally of the documents of a span: of the rows of a declared total, or by one pass over its keys."""
+        known = self._of_total(basis, question, drafts)
+        if known is not None:
+            return known
         found = tally_of(question)
         record, named = self.members.index(basis.named.name)
         is_one, size = question.kind == "exists", SPARE if question.kind == "exists" else PASS_SLICE
@@ -291,6 +296,45 @@ class SpanReads:
             if rest is None or (is_one and keys):
                 return found
             lo, hi = rest
+
+    def _of_total(self, basis: SpanBasis, question: SpanQuestion, drafts: Mapping[DocKey, Draft]) -> Tally | None:
+        """A tally of the rows of a declared total; None if none has the answer, or if the span was read before."""
+        replica, lo, hi = self._replica, basis.lo, basis.hi
+        record, named = self.members.index(basis.named.name)
+        total = None if replica.is_partial else total_for(record, named, lo, hi, question)
+        if total is None:
+            return None
+        found = tally_of(question)
+        with replica.lock:
+            if basis.is_hit(lo, hi, question.fields):
+                return None
+            rest: tuple[bytes, bytes] | None = (total.lo, total.hi)
+            while rest is not None:
+                rows, rest = replica.confirmed_keys(total.name, *rest, PASS_SLICE, reverse=False)
+                for row in rows:
+                    try:
+                        group = total.group(row)
+                    except ValueError:
+                        return None
+                    if group is not None:
+                        found.merge(group[0], split_row(row, len(total.wanted))[1])
+            for doc in self.members.overlay(named.name).docs_between(lo, hi, unmoved=True):
+                self._replace(found, basis, question, doc, replica.confirmed(doc), replica.read(doc))
+            for doc, draft in drafts.items():
+                if (draft.whole or draft.ops) and self.members.record_of(doc) is record:
+                    self.builds_on(doc, draft, [*[each.name for each in named.index.fields], *question.fields])
+                    self._replace(found, basis, question, doc, replica.read(doc), draft.value)
+        return found
+
+    def _replace(  # noqa: PLR0917  # a document before and after
+        self, tally: Tally, basis: SpanBasis, question: SpanQuestion, doc: DocKey, before: Maybe, after: Maybe
+    ) -> None:
+        """Take a document out of a tally, and put in what it is afterwards, as far as the span has them."""
+        record, named = self.members.index(basis.named.name)
+        for step, tree in ((tally.take, before), (tally.put, after)):
+            key = key_in(record, named, doc, tree)
+            if key is not None and basis.lo <= key < basis.hi:
+                step(key, *values_of(question, tree))
 
     def with_drafts(
         self, tally: Tally, basis: SpanBasis, question: SpanQuestion, drafts: Mapping[DocKey, Draft]

@@ -1,7 +1,7 @@
 """Answers about the documents of a span that follow each change: counts, sums, extremes, different values, groups.
 
 A tally takes documents in and out one by one, in any order, and its answer is always that of a new tally of what is in
-it. Sums are exact: floats are added as integers, scaled by the smallest float there is, and rounded once.
+it. Sums are exact (`values/exact_sum.py`).
 """
 
 from __future__ import annotations
@@ -9,20 +9,17 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterator
 from hashlib import blake2b
-from math import inf, isfinite, isnan, nan
 from typing import Final, TypeAlias, cast
 
 from headwater.cells.span_records import SpanQuestion
 from headwater.errors import InvariantError
-from headwater.values.sortkey import Elapsed, Ordered, encode_field
+from headwater.values.exact_sum import ExactSum
+from headwater.values.sortkey import Ordered, encode_field
 from headwater.values.tree import ABSENT
 
 Scalar: TypeAlias = Ordered | tuple[Ordered, ...]
 Answer: TypeAlias = Scalar | tuple[tuple[Ordered, Scalar], ...]
 """Of groups: each value of the field with the answer for its group, in the order of the values."""
-
-SCALE_BITS: Final = 1074
-"""Every finite float is a multiple of 2 to the power of minus this."""
 
 _DIGEST_BYTES: Final = 16
 
@@ -39,6 +36,10 @@ class Tally:
 
     def take(self, key: bytes, value: Ordered, group: Ordered) -> None:
         """A document that was put went."""
+        raise NotImplementedError
+
+    def merge(self, group: Ordered, known: ExactSum) -> None:
+        """Put all documents of a group, of which their number and their sum are known."""
         raise NotImplementedError
 
     def answer(self) -> Answer:
@@ -62,6 +63,9 @@ class CountTally(Tally):
 
     def take(self, key: bytes, value: Ordered, group: Ordered) -> None:  # noqa: ARG002  # likewise
         self.count -= 1
+
+    def merge(self, group: Ordered, known: ExactSum) -> None:  # noqa: ARG002  # only how many
+        self.count += known.count
 
     def answer(self) -> Answer:
         return self.count
@@ -98,65 +102,23 @@ class SumTally(Tally):
     """The sum of the numbers, or of the durations; other values are left out."""
 
     def __init__(self) -> None:
-        self.count = 0
-        self._ints = 0
-        # Scaled; and how many floats there are, finite or not.
-        self._scaled = 0
-        self._floats = 0
-        self._micros = 0
-        self._durations = 0
-        # Not a number, greater than all, less than all.
-        self._nans = self._highs = self._lows = 0
+        self._sum = ExactSum()
 
     def put(self, key: bytes, value: Ordered, group: Ordered) -> None:  # noqa: ARG002  # one field
-        self._add(value, 1)
+        self._sum.add(value)
 
     def take(self, key: bytes, value: Ordered, group: Ordered) -> None:  # noqa: ARG002  # one field
-        self._add(value, -1)
+        self._sum.add(value, -1)
 
-    def _add(self, value: Ordered, sign: int) -> None:
-        self.count += sign
-        if type(value) is int:
-            self._ints += sign * value
-        elif type(value) is float:
-            self._floats += sign
-            if isfinite(value):
-                self._scaled += sign * scaled(value)
-            elif isnan(value):
-                self._nans += sign
-            elif value > 0:
-                self._highs += sign
-            else:
-                self._lows += sign
-        elif isinstance(value, Elapsed):
-            self._micros += sign * value.micros
-            self._durations += sign
+    def merge(self, group: Ordered, known: ExactSum) -> None:  # noqa: ARG002  # one field
+        self._sum.merge(known)
 
     def answer(self) -> Answer:
-        if self._durations:
-            return Elapsed(self._micros)
-        if not self._floats:
-            return self._ints
-        if self._nans or (self._highs and self._lows):
-            return nan
-        if self._highs or self._lows:
-            return inf if self._highs else -inf
-        total = self._scaled + (self._ints << SCALE_BITS)
-        try:
-            # The division of integers is rounded correctly.
-            return total / (1 << SCALE_BITS)
-        except OverflowError:
-            return inf if total > 0 else -inf
+        return self._sum.answer()
 
     @property
     def is_empty(self) -> bool:
-        return not self.count
-
-
-def scaled(value: float) -> int:
-    """A finite float as a multiple of the smallest one."""
-    numerator, denominator = value.as_integer_ratio()
-    return numerator << (SCALE_BITS + 1 - denominator.bit_length())
+        return not self._sum.count
 
 
 class BagTally(Tally):
@@ -218,13 +180,20 @@ class GroupTally(Tally):
         if last is not None and last[0] == group:
             last[1].put(key, value, group)
             return
+        found = self._of(group)
+        if isinstance(group, str):
+            self._last = group, found
+        found.put(key, value, group)
+
+    def _of(self, group: Ordered) -> Tally:
         code = encode_field(group)
         found = self._groups.get(code)
         if found is None:
             found = self._groups[code] = group, tally_of(self._each)
-        if isinstance(group, str):
-            self._last = group, found[1]
-        found[1].put(key, value, group)
+        return found[1]
+
+    def merge(self, group: Ordered, known: ExactSum) -> None:
+        self._of(group).merge(group, known)
 
     def take(self, key: bytes, value: Ordered, group: Ordered) -> None:
         code = encode_field(group)

@@ -24,11 +24,11 @@ _WORDS: Final = {"sound": "sound", "damaged": "DAMAGED", "held": "not checked", 
 # --- verify ---------------------------------------------------------------------------------------------------
 
 
-def verify_spaces(*, target: Target, form: Form) -> None:
+def verify_spaces(*, rebuild: bool, target: Target, form: Form) -> None:
     """Carry out `verify`."""
     found: list[dict[str, object]] = []
     for each in _targets(target):
-        record = _checked(each)
+        record = _checked(each, rebuild=rebuild)
         found.append(record)
         if form == "jsonl":
             out.write(out.json_text(record))
@@ -56,17 +56,20 @@ def _targets(target: Target) -> list[Target]:
     return [Target(str(file)) for file in files]
 
 
-def _checked(target: Target) -> dict[str, object]:
+def _checked(target: Target, *, rebuild: bool) -> dict[str, object]:
     path = target.path
     record: dict[str, object] = {"path": target.url if path is None else str(path), "space": target.space}
     record["state"] = "sound"
     with progress(f"verifying {path}") as advance:
-        return record | check_file(path, target.open, advance)
+        return record | check_file(path, target.open, advance, rebuild=rebuild)
 
 
 def _print(record: Record) -> None:
-    findings = record["findings"]
+    findings, rebuilt = record["findings"], record.get("rebuilt", [])
     assert isinstance(findings, list)
+    assert isinstance(rebuilt, list)
+    for what in rebuilt:
+        out.note(f"{record['path']}: made again from the log: {what}")
     counts = [record.get(name, 0) for name in ("commits", "documents")]
     if not out.is_terminal():
         out.write_fields(record["path"], record["state"], *counts, "; ".join(findings))

@@ -207,13 +207,19 @@ def show_audit() -> None:
 
 
 @click.command
-@action("care_actions", on_space, as_list("path", "space", "state", "commits", "documents", "observations", "findings"))
+@click.option("--rebuild", is_flag=True, help="Make damaged indexes of collections again from the documents.")
+@action(
+    "care_actions",
+    on_space,
+    as_list("path", "space", "state", "commits", "documents", "observations", "rebuilt", "findings"),
+)
 def verify_spaces() -> None:
     """Verify a space, or every space of a folder.
 
     The database checks its file, the hash chain of the commits is walked, all documents are computed again from the log
-    and compared, and the tables of workflows are checked for consistency. Exit 1 if anything is wrong, 4 if a space
-    could not be checked because it is open elsewhere.
+    and compared, and the indexes of collections and the tables of workflows are checked for consistency. With
+    --rebuild, indexes and totals of collections that are damaged are made again, if the log is sound. Exit 1 if
+    anything is wrong, 4 if a space could not be checked because it is open elsewhere.
     """
 
 

@@ -352,7 +352,14 @@ def drop_index(*, name: str, force: bool, target: Target, form: Form) -> None:
 
 def _index(named: NamedIndex, kind: str) -> dict[str, object]:
     fields = [each.name for each in named.index.fields]
-    return {"index": named.name, "kind": kind, "fields": fields, "unique": named.index.unique}
+    index = named.index
+    return {
+        "index": named.name,
+        "kind": kind,
+        "fields": fields,
+        "unique": index.unique,
+        "total": index.total is not None,
+    }
 
 
 def _collections(app: App) -> list[Collection[Any]]:

@@ -58,7 +58,7 @@ INDEX: Final = (
     Column("index", elastic=True),
     Column("kind"),
     Column("fields", text=lambda record: ", ".join(map(field_text, record["fields"]))),  # type: ignore[call-overload]
-    Column("unique", text=lambda record: "unique" if record["unique"] else ""),
+    Column("unique", text=lambda record: "unique" if record["unique"] else "total" if record["total"] else ""),
 )
 BUILT: Final = (*INDEX, Column("built", text=lambda record: "built" if record["built"] else "there"))
 
@@ -148,7 +148,7 @@ def build_indexes() -> None:
 @index.command("drop")
 @click.argument("name", metavar="INDEX")
 @click.option("--force", is_flag=True, help="Drop a unique index, too. Equal values are no longer refused then.")
-@action("collection_actions", on_branch, on_space, as_object("index", "kind", "fields", "unique", "seq"))
+@action("collection_actions", on_branch, on_space, as_object("index", "kind", "fields", "unique", "total", "seq"))
 def drop_index() -> None:
     """Drop an INDEX, by its name in `headwater collections index ls`.
 

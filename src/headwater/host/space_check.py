@@ -25,18 +25,21 @@ from headwater.workflow.tables import WorkflowTables
 
 
 def check_file(
-    path: Path | None, opened: Callable[[], Storage], advance: Callable[[int, int], None]
+    path: Path | None, opened: Callable[[], Storage], advance: Callable[[int, int], None], *, rebuild: bool = False
 ) -> dict[str, object]:
     """The state of one space, its counts and the findings. An error of opening is a finding, too.
 
-    `opened` opens it; `path` is its file, None in memory. Raises NotFoundError if there is no file.
+    `opened` opens it; `path` is its file, None in memory. With `rebuild`, damaged indexes are made again.
+
+    Raises NotFoundError if there is no file.
     """
     counts: dict[str, object] = {}
     try:
         with opened() as storage:
-            report = storage.call(lambda engine: verify(engine, advance))
+            report = storage.call(lambda engine: verify(engine, advance, rebuild=rebuild))
             counts = {"space": storage.name, "commits": report.commits, "documents": report.documents}
             counts["observations"] = report.observations
+            counts["rebuilt"] = report.rebuilt
             findings = report.findings + storage.call(_workflow_findings)
             own = file_name(storage.name)
             if path is not None and _looks_named(path.name) and path.name != own:

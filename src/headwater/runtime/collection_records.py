@@ -27,7 +27,6 @@ from headwater.store.collection_record import (
     OWNER,
     REQUIRED,
     RULES,
-    TOTALS,
     TYPES,
     CollectionRecord,
     record_of,
@@ -186,10 +185,6 @@ def merged(stored: CollectionRecord, declared: DeclaredCollection) -> Collection
         TYPES: _merged_types(kind, before.get(TYPES), now.get(TYPES)),
         REQUIRED: _merged_required(before, now),
     }
-    totals = _items(before.get(TOTALS))
-    totals += [each for each in _items(now.get(TOTALS)) if not any(same(each, other) for other in totals)]
-    if totals:
-        rest[TOTALS] = array_of(totals)
     return replace(record, rest=tuple(sorted(_open_to(former, rest, before).items())))
 
 
@@ -214,7 +209,7 @@ def _open_to(former: FormerFields, parts: Mapping[str, Value], stored: Mapping[s
 def deployed(stored: CollectionRecord, declared: DeclaredCollection) -> CollectionRecord:
     """The stored record with the fields, types and rules that are declared, and no others. Its indexes stay."""
     record, former = declared
-    kept = {key: value for key, value in stored.parts.items() if key not in (OWNER, RULES, TOTALS)}
+    kept = {key: value for key, value in stored.parts.items() if key not in (OWNER, RULES)}
     # A type that is narrow already stays so.
     known = _entries(stored.parts.get(FIELDS))
     fields = _entries(record.parts.get(FIELDS))
@@ -237,11 +232,12 @@ def changes_of_record(stored: CollectionRecord | None, wanted: CollectionRecord)
                 [Shapes(None).schema(each).expected for each in (here, there) if each is not ABSENT]
             )
             found.append(f"field {name}{' dropped' if there is ABSENT else ''}: {what}")
-    for key, what in ((TYPES, "types of records"), (REQUIRED, "fields without a default"), (TOTALS, "totals")):
+    for key, what in ((TYPES, "types of records"), (REQUIRED, "fields without a default")):
         if stored is not None and not same(before.get(key, ABSENT), wanted.parts.get(key, ABSENT)):
             found.append(f"{what} changed")
     names = set() if stored is None else {each.name for each in stored.named}
-    found += [f"index {each.name}" for each in wanted.named[1:] if each.name not in names]
+    new = [each for each in wanted.named[1:] if each.name not in names]
+    found += [f"{'index' if each.index.total is None else 'total'} {each.name}" for each in new]
     if not same(before.get(OWNER, ABSENT), wanted.parts.get(OWNER, ABSENT)):
         found.append(f"owner: {wanted.rules.owner or 'none'}")
     rules = wanted.rules.rules

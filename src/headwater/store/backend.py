@@ -140,6 +140,8 @@ class Fold:
     shifts: list[ShiftRow] = field(default_factory=list)
     shift_floor: Seq | None = None
     """Shifts up to this commit may be deleted; None: nothing is."""
+    is_new_feed: bool = False
+    """The shifts replace all that there are."""
 
 
 @dataclass(slots=True)

@@ -30,7 +30,7 @@ from headwater.values.sortkey import (
 from headwater.values.tree import ABSENT, Maybe, Value, array_of, child, get, is_array, is_map, map_of, same
 
 IndexName: TypeAlias = str
-"""`KIND#FIELD,FIELD`, with a digest of what its fields and rules add to their names."""
+"""`KIND#FIELD,FIELD`, of a total `KIND#FIELD:SUMMED`, with a digest of what its fields and rules add to their names."""
 
 CollectionScope: TypeAlias = Literal["space", "user"]
 
@@ -45,8 +45,6 @@ TYPES: Final = "types"
 """The key of a record with the records that these types name."""
 REQUIRED: Final = "required"
 """The key of a record with the fields that have no default."""
-TOTALS: Final = "totals"
-"""The key of a record with the declared totals."""
 OWNER: Final = "owner"
 """The key of a record with the field that names the owner of a document."""
 RULES: Final = "rules"
@@ -56,15 +54,23 @@ _DIGEST_LETTERS: Final = 12
 
 
 class Index(msgspec.Struct, frozen=True):
-    """An index of a collection. No two documents have the same values in all fields of a unique one."""
+    """An index of a collection. No two documents have the same values in all fields of a unique one.
+
+    A total is an index that has a number and a sum for each group of documents, and not their keys.
+    """
 
     fields: tuple[IndexField, ...]
     unique: bool = False
+    total: int | None = None
+    """Of a total: how many of the fields its groups have. There is one more if it has sums. None: it is no total."""
 
     def name(self, kind: str) -> IndexName:
         """Its name, which is its content: equal declarations of two programs are one index."""
-        plain = f"{kind}#{','.join([each.name for each in self.fields])}"
-        if not self.unique and all(each.is_plain for each in self.fields):
+        names, width = [each.name for each in self.fields], len(self.fields) if self.total is None else self.total
+        plain = f"{kind}#{','.join(names[:width])}"
+        if self.total is not None:
+            plain += f":{''.join(names[width:])}"
+        if not self.unique and self.total is None and all(each.is_plain for each in self.fields):
             return plain
         return f"{plain}~{sha256(encode(_index_tree(self))).hexdigest()[:_DIGEST_LETTERS]}"
 
@@ -216,14 +222,22 @@ def record_of(doc: DocKey, value: Maybe) -> CollectionRecord:
 
 
 def _index_tree(index: Index) -> Value:
-    return map_of({"fields": array_of([field_tree(each) for each in index.fields]), "unique": index.unique})
+    tree: dict[str, Value] = {"fields": array_of([field_tree(each) for each in index.fields]), "unique": index.unique}
+    if index.total is not None:
+        tree["total"] = index.total
+    return map_of(tree)
 
 
 def _index_of(tree: Value) -> Index:
     fields, unique = get(tree, ("fields",)), get(tree, ("unique",))
     if not is_array(fields) or not isinstance(unique, bool):
         raise TypeError("an index has no fields")
-    return Index(tuple(map(field_of, fields)), unique)
+    total = get(tree, ("total",))
+    if total is ABSENT:
+        return Index(tuple(map(field_of, fields)), unique)
+    if type(total) is not int or not len(fields) - 1 <= total <= len(fields) or total < 0:
+        raise ValueError(f"a total of {len(fields)} fields has groups of {total!r}")
+    return Index(tuple(map(field_of, fields)), unique, total)
 
 
 # --- membership and keys --------------------------------------------------------------------------------------
@@ -249,6 +263,11 @@ def scope_prefix(record: CollectionRecord, doc: DocKey) -> bytes | None:
 def user_prefix(user: str) -> bytes:
     """What all keys of a user begin with, in a collection that is each user's own."""
     return encode_whole(user)
+
+
+def group_width(record: CollectionRecord, total: int) -> int:
+    """How many fields of a key, or of a row, say which group of a total it is of: a user is one of them."""
+    return total if record.scope == "space" else total + 1
 
 
 def doc_of(record: CollectionRecord, key: bytes) -> DocKey:

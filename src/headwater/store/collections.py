@@ -28,6 +28,7 @@ from headwater.store.collection_record import (
     NamedIndex,
     Shift,
     changed_fields,
+    group_width,
     id_of,
     kind_of,
     kind_of_index,
@@ -48,6 +49,7 @@ from headwater.store.shifts import Feed
 from headwater.store.span_conflicts import SpanView, first_hit
 from headwater.store.state_cache import StateCache
 from headwater.store.store_limits import BODIES_AT_ONCE
+from headwater.store.totals import TotalEntries
 from headwater.store.unique_keys import check_unique, duplicate_in
 from headwater.values.ids import BranchId, DocKey, Seq
 from headwater.values.tree import ABSENT, Maybe
@@ -421,8 +423,21 @@ class Collections:
         row = self._stored.get((branch, index))
         if row is None:
             return self.made(branch, [named])[0]
-        is_whole = self._backend.entry_count(branch, index) == row.count and self._is_continuous(row)
-        return Entries(self._backend, branch, index, row, row.since) if is_whole else self._remade(branch, index)
+        if named.index.total is None:
+            is_whole = self._backend.entry_count(branch, index) == row.count
+        else:
+            # These rows are few, and a number in them is as good as any other.
+            is_whole = self._backend.entry_sums(branch, index) == (row.count, row.digest)
+        is_whole = is_whole and self._is_continuous(row)
+        record = self.records(branch)[kind_of_index(index)]
+        return self._new(branch, record, named, row, row.since) if is_whole else self._remade(branch, index)
+
+    def _new(
+        self, branch: BranchId, record: CollectionRecord, named: NamedIndex, row: IndexRow | None, since: Seq
+    ) -> Entries:
+        if named.index.total is None:
+            return Entries(self._backend, branch, named.name, row, since)
+        return TotalEntries(self._backend, branch, named.name, row, since, group_width(record, named.index.total))
 
     def _is_continuous(self, row: IndexRow) -> bool:
         """Whether the record had this index ever since the row was written: otherwise it has missed commits."""
@@ -432,6 +447,15 @@ class Collections:
             if value is ABSENT or all(each.name != row.name for each in record_of(doc, value).named):
                 return False
         return True
+
+    def remake(self, branch: BranchId, index: str) -> None:
+        """Make the keys of an index again, as the documents say."""
+        self._entries[branch, index] = self._remade(branch, index)
+
+    def renew_feed(self) -> None:
+        """The table of shifts was written anew, and the log is folded."""
+        self._feed = Feed(self._backend, self._documents.folded)
+        self._later.clear()
 
     def take_rebuilt(self) -> list[str]:
         """The indexes that were made again since the last time."""
@@ -461,7 +485,7 @@ class Collections:
                 found.append(named.key(start, value, id_of(doc)))
         made: list[Entries] = []
         for named, found in zip(indexes, keys, strict=True):
-            entries = Entries(self._backend, branch, named.name, None, since)
+            entries = self._new(branch, record, named, None, since)
             found.sort()
             entries.fill(found, head)
             made.append(entries)

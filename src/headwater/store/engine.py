@@ -26,7 +26,7 @@ from headwater.errors import (
 )
 from headwater.store import commit_refusals
 from headwater.store.applying import apply_operation
-from headwater.store.backend import GENESIS, Backend, Fold, Horizon, LogRow, ObservationRow
+from headwater.store.backend import GENESIS, Backend, Fold, Horizon, LogRow, ObservationRow, ShiftRow
 from headwater.store.collection_record import Shift
 from headwater.store.collection_rules import Access
 from headwater.store.collections import Collections
@@ -602,10 +602,10 @@ class Engine:
         else:
             self.fold_entries()
 
-    def fold_entries(self) -> None:
-        """Write the keys of the indexes that are due."""
-        fold = Fold(self.documents.folded)
+    def fold_entries(self, feed: list[ShiftRow] | None = None) -> None:
+        """Write the keys of the indexes that are due; and a new feed of shifts, if one is given."""
+        fold = Fold(self.documents.folded, shifts=feed or [], is_new_feed=feed is not None)
         while self.collections.due:
             self.collections.add_entries(fold)
-        if fold.entries:
+        if fold.entries or fold.is_new_feed:
             self._write_or_undo(_Batch(self._clock.now_ms(), fold=fold))

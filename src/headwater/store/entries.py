@@ -99,7 +99,9 @@ class Entries:
 
     def build_fold(self, through: Seq) -> EntryFold:
         """What the next fold writes. All moves up to this commit are here."""
-        gone, added = self._changes.gone, self._changes.added
+        return self._fold(through, self._changes.gone.copy(), self._changes.added.copy())
+
+    def _fold(self, through: Seq, gone: list[bytes], added: list[bytes]) -> EntryFold:
         count, total = (0, 0) if self.row is None else (self.row.count, self.row.digest)
         self.through = through
         row = IndexRow(
@@ -110,7 +112,7 @@ class Entries:
             count + len(added) - len(gone),
             total + sum(map(crc32, added)) - sum(map(crc32, gone)),
         )
-        return EntryFold(row, gone.copy(), added.copy(), is_new=self.row is None)
+        return EntryFold(row, gone, added, is_new=self.row is None)
 
     def after_fold(self, fold: EntryFold) -> None:
         """The fold is written. Nothing was laid since it was built."""

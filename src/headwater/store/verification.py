@@ -16,7 +16,7 @@ import msgspec
 from headwater.errors import CorruptError, InvariantError, UsageError
 from headwater.store.applying import apply_operation
 from headwater.store.backend import GENESIS, SESSIONS_DROPPED, BranchRow, HeadRow, Progress
-from headwater.store.collection_checks import collection_findings
+from headwater.store.collection_checks import collection_findings, rebuild_collections
 from headwater.store.commit import CommitEntry, ForkEntry
 from headwater.store.compaction import snapshot_digest
 from headwater.store.document import Documents, read_entry
@@ -40,6 +40,8 @@ class VerificationReport(msgspec.Struct):
     snapshots: int = 0
     observations: int = 0
     findings: list[str] = msgspec.field(default_factory=list)
+    rebuilt: list[str] = msgspec.field(default_factory=list)
+    """What was not what the documents and the log say, and was made again."""
 
     @property
     def ok(self) -> bool:
@@ -47,8 +49,13 @@ class VerificationReport(msgspec.Struct):
         return not self.findings
 
 
-def verify(engine: Engine, progress: Progress = lambda _done, _total: None) -> VerificationReport:
-    """Check one space. Findings are listed, not raised; an unreadable page ends the check with a finding."""
+def verify(
+    engine: Engine, progress: Progress = lambda _done, _total: None, *, rebuild: bool = False
+) -> VerificationReport:
+    """Check one space. Findings are listed, not raised; an unreadable page ends the check with a finding.
+
+    With `rebuild`, indexes of collections that are not what the documents say are made again.
+    """
     report = VerificationReport()
     try:
         report.findings += engine.backend.integrity()
@@ -58,6 +65,8 @@ def verify(engine: Engine, progress: Progress = lambda _done, _total: None) -> V
             _check_entries(engine, report)
             _check_caches(engine, report)
             _check_observations(engine, report)
+            if rebuild and report.ok:
+                report.rebuilt = rebuild_collections(engine)
             report.findings += collection_findings(engine)
     except (CorruptError, InvariantError, UsageError) as error:
         # The last two: existing rows are folded again, or an operation does not fit its document.

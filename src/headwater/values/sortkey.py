@@ -83,6 +83,9 @@ _AT_CONTAINER: Final = _CONTAINER[0]
 _AT_SHORT_ID: Final = _SHORT_ID[0]
 _AT_LONG_ID: Final = _LONG_ID[0]
 
+_SIZES: Final = {1: 1, 2: 1, 3: 1, 4: 1, _AT_INT: 10, _AT_FLOAT: 9, _AT_INSTANT: 10, _AT_ELAPSED: 12, _AT_CONTAINER: 17}
+"""The bytes of a field, by its tag, unless it is text or bytes."""
+
 _CONSTANTS: Final[dict[int, Maybe]] = {1: ABSENT, 2: None, 3: False, 4: True}
 _END: Final = b"\0"
 _ESCAPED: Final = b"\0\xff"
@@ -179,6 +182,38 @@ def following(prefix: bytes) -> bytes:
 def fields_of(key: bytes) -> tuple[Ordered | InexactType, ...]:
     """The values of the fields of a key, those of its prefix included."""
     return _decoded(key)[0]
+
+
+def fields_end(key: bytes, count: int) -> int:
+    """Where the first fields of a key end: so many of them, those of its prefix included."""
+    place = 0
+    for _ in range(count):
+        place = _field_end(key, place)
+    return place
+
+
+def whole_fields(key: bytes, count: int | None = None) -> list[bytes]:
+    """The first fields of a key, each as it is encoded; or all, of a key without an id.
+
+    Raises ValueError if the bytes end within a field.
+    """
+    found: list[bytes] = []
+    place = 0
+    while place < len(key) if count is None else len(found) < count:
+        try:
+            end = _field_end(key, place)
+        except (IndexError, KeyError):
+            end = len(key) + 1
+        if end > len(key):
+            raise ValueError(f"{key!r} ends within a field")
+        found.append(key[place:end])
+        place = end
+    return found
+
+
+def _field_end(key: bytes, place: int) -> int:
+    tag = key[place]
+    return _content(key, place + 1)[1] if tag in (_AT_TEXT, _AT_BYTES) else place + _SIZES[tag]
 
 
 def doc_id_of(key: bytes, kind: str) -> DocId:

@@ -36,7 +36,10 @@ class Ledger:
     def __init__(self, name: str = "shop") -> None:  # noqa: C901  # the functions
         self.app = app = hw.App(name)
         self.orders = orders = app.collection(
-            Order, indexes=[(Order.state, Order.cents), Order.note], unique=[Order.number]
+            Order,
+            indexes=[(Order.state, Order.cents), Order.note],
+            unique=[Order.number],
+            totals=[hw.total(Order.cents, by=Order.state), hw.total(Order.number, by=Order.note)],
         )
         opened = orders.where(Order.state == "open")
         sorted_ = opened.order_by(Order.cents)
@@ -65,6 +68,9 @@ class Ledger:
         def sums() -> dict[str, int]:
             return orders.group_by(Order.state).sum(Order.cents)
 
+        def noted() -> int:
+            return orders.where(Order.note == "a").sum(Order.number)
+
         def values() -> list[tuple[int, str]]:
             return sorted_.values(Order.number, Order.note)
 
@@ -74,7 +80,7 @@ class Ledger:
         def exists() -> bool:
             return orders.where(Order.state == "paid", Order.cents > 50).exists()
 
-        functions = (keys, last, count, total, least, most, groups, sums, values, scanned, exists)
+        functions = (keys, last, count, total, least, most, groups, sums, noted, values, scanned, exists)
         self.functions: dict[str, Callable[[], Any]] = {each.__name__: app.computed(each) for each in functions}
 
         # Not the ledger, which is another object in each opening: then it would be another function.

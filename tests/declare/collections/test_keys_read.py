@@ -90,6 +90,41 @@ def test_a_count_in_plain_code_decodes_no_key_and_reads_no_document(monkeypatch:
         assert (keys.count, keys.asked) == (MANY, 1)
 
 
+BY_TOTAL: dict[str, Callable[[hw.Collection[Order]], object]] = {
+    "sum": lambda orders: orders.where(Order.state == "open").sum(Order.cents),
+    "count": lambda orders: orders.where(Order.state == "open").count(),
+    "group sums": lambda orders: orders.group_by(Order.state).sum(Order.cents)["open"],
+    "group counts": lambda orders: orders.group_by(Order.state).count()["open"],
+}
+
+
+@pytest.mark.parametrize("name", sorted(BY_TOTAL))
+@pytest.mark.parametrize("place", ["plain", "computed", "handler"])
+def test_a_declared_total_answers_with_a_row_for_each_group(name: str, place: str) -> None:
+    made = Shop((Order.state, Order.number), totals=(hw.total(Order.cents, by=Order.state),))
+    ask = BY_TOTAL[name]
+
+    @made.app.computed
+    def computed() -> object:
+        return ask(made.orders)
+
+    @made.app.handler
+    def handle() -> object:
+        return ask(made.orders)
+
+    acts: dict[str, Callable[[], object]] = {
+        "plain": lambda: ask(made.orders),
+        "computed": computed,
+        "handler": lambda: handle.send().result(),
+    }
+    rows = [{"number": number, "cents": number, "state": ["open", "paid"][number % 2]} for number in range(MANY)]
+    with made.open(*rows) as space:
+        with counted(space) as keys:
+            found = acts[place]()
+        assert found == (MANY // 2 if "count" in name else sum(range(0, MANY, 2)))
+        assert 0 < keys.count <= 2
+
+
 def test_a_loop_that_ends_early_reads_one_slice() -> None:
     made = Shop((Order.state, Order.cents))
     with made.open(*[{"number": number} for number in range(MANY)]) as space, counted(space) as keys:

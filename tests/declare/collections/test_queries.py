@@ -143,6 +143,16 @@ def test_extreme_does_not_count_none() -> None:
         assert made.orders.where(Order.number == 1).scan().max(Order.due) is None
 
 
+def test_extreme_of_a_field_with_a_condition_of_its_own_does_not_count_none() -> None:
+    made = shop()
+    with made.open({"number": 1, "due": day(2)}, {"number": 2, "due": day(3)}, {"number": 3}):
+        orders, due = made.orders, hw.col(Order.due)
+        assert orders.where(due != day(2)).scan().min(Order.due) == day(3)
+        assert orders.where(due.one_of(None, day(3))).min(Order.due) == day(3)
+        assert orders.where(due.is_none()).min(Order.due) is None
+        assert orders.where(due == day(2)).max(Order.due) == day(2)
+
+
 def test_sum_of_floats_is_exact() -> None:
     made = Shop((Order.state, Order.ratio))
     ratios = [1e16, 1.0, -1e16, 0.1, 0.1, 0.1]

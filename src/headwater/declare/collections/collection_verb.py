@@ -169,6 +169,7 @@ class CollectionVerb(Verbs):
         try:
             check_types(kind, changed, f"{where}: changes")
             of.named()
+            of.total_indexes()
         except HeadwaterError as error:
             # A type that is declared after the class: checked when the app is opened.
             if not is_unresolved(error):
@@ -216,6 +217,12 @@ def _expires(kind: type[Doc], given: object, after: Duration, where: str) -> Exp
 def _total(kind: type[Doc], given: object, where: str) -> tuple[DocField | None, Fields]:
     if not isinstance(given, Total):
         raise DeclarationError(f"{where}: totals=... is a list of hw.total(...), and has {safe_repr(given)}")
-    field = None if given.field is None else field_of(kind, given.field, f"{where}: totals")
+    where = f"{where}: totals"
+    field = None if given.field is None else field_of(kind, given.field, where)
     by = given.by if isinstance(given.by, tuple) else (given.by,)
-    return field, tuple([field_of(kind, each, f"{where}: totals") for each in by])
+    if len(by) > FIELDS_MAX:
+        raise DeclarationError(f"{where}: a total is kept by at most {FIELDS_MAX} fields, and {len(by)} were given")
+    fields = tuple([field_of(kind, each, where) for each in by])
+    if len(set(fields)) != len(fields):
+        raise DeclarationError(f"{where}: a field is twice in one total")
+    return field, fields

@@ -158,6 +158,8 @@ class MemoryBackend:
     def _fold_collections(self, fold: Fold) -> None:
         for entries in fold.entries:
             self._fold_entries(entries)
+        if fold.is_new_feed:
+            self._shifts = []
         self._shifts += fold.shifts
         if fold.shift_floor is not None and len(self._shifts) > SHIFTS_KEPT + SHIFTS_SLACK:
             self._drop_shifts(min(fold.shift_floor, self._shifts[-SHIFTS_KEPT - 1].seq))

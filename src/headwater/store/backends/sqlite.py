@@ -574,8 +574,8 @@ def _append_all(
         db.execute(*_insert_rows(rows))
     if fold is not None:
         write_fold(db, fold)
-        if fold.entries or fold.shifts or fold.shift_floor is not None:
-            sqlite_entries.write_collections(db, fold.entries, fold.shifts, fold.shift_floor)
+        if fold.entries or fold.shifts or fold.shift_floor is not None or fold.is_new_feed:
+            sqlite_entries.write_collections(db, fold)
     if observed:
         observe(db, observed)
 

@@ -11,7 +11,7 @@ from zlib import crc32
 
 import apsw
 
-from headwater.store.backend import EntryFold, IndexRow, ShiftRow
+from headwater.store.backend import EntryFold, Fold, IndexRow, ShiftRow
 from headwater.store.backends.checksums import sum_of
 from headwater.store.backends.sqlite_caches import set_meta
 from headwater.store.store_limits import SHIFTS_KEPT, SHIFTS_SLACK
@@ -121,16 +121,17 @@ def read_shifts(read: Read, after: Seq, through: Seq, last: Seq) -> list[ShiftRo
     return found if last <= newest else None
 
 
-def write_collections(
-    db: apsw.Connection, entries: Sequence[EntryFold], shifts: Sequence[ShiftRow], drop: Seq | None
-) -> None:
+def write_collections(db: apsw.Connection, fold: Fold) -> None:
     """Write the part of a fold that collections have."""
-    for fold in entries:
-        _write_entries(db, fold)
-    if shifts:
-        _write_shifts(db, shifts)
-    if drop is not None:
-        _trim(db, drop)
+    for entries in fold.entries:
+        _write_entries(db, entries)
+    if fold.is_new_feed:
+        db.execute("delete from shift", can_cache=False)
+        set_meta(db, LAST, str(db.execute("select value from meta where key = ?", (FLOOR,)).get))
+    if fold.shifts:
+        _write_shifts(db, fold.shifts)
+    if fold.shift_floor is not None:
+        _trim(db, fold.shift_floor)
 
 
 def _write_entries(db: apsw.Connection, fold: EntryFold) -> None:
