@@ -330,8 +330,8 @@ class Docs(_Frame, frozen=True, tag="docs"):
 class Written(msgspec.Struct, frozen=True, tag="w", tag_field="t", omit_defaults=True, gc=False):
     """A commit of another session: its operations on watched documents.
 
-    `brought`: documents that are watched from now on, because the commit has created them and linked to them, or because
-    they have entered a watched span: then a `set` has their whole value.
+    `brought`: documents that are watched from now on, because the commit has created them and linked to them, or
+    because they have entered a watched span: then a `set` has their whole value.
 
     `moves`: the keys of its documents in indexes, before and after, as far as they are in watched spans of the session.
     Only if both sides can `spans`.
@@ -393,9 +393,9 @@ class SpanKeys(_Frame, frozen=True, tag="keys"):
     That part reaches up to `end`, exclusive; with `reverse`, down to `end`, inclusive; no bytes: it is the whole span.
     `keys` are in the order in which they were asked for.
 
-    `at`, as it was asked for: `gone` and `came` are the keys that this part has lost and got since then; `docs` are as of
-    there, and `newer` has those of them that changed since, as of `seq`. Without `at`, that is not known: `keys` is
-    complete, and everything is as of `seq`.
+    `at`, as it was asked for: `gone` and `came` are the keys that this part has lost and got since then. Without it,
+    they are not known, and `keys` is complete. `docs` and `newer` are as in the frame `docs`, as of the `at` of a
+    question without `known`.
     """
 
     number: WireNumber
