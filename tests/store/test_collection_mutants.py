@@ -17,7 +17,8 @@ from headwater.store.declaring import declare
 from headwater.values.ids import MAIN, LocalSeq, SessionId
 from headwater.values.sortkey import AFTER
 from sim.mutants.mutant import STORAGE, Mutant, applied, maker
-from tests.store.test_collections import NUMBER, History
+from tests.store.test_collection_histories import History
+from tests.store.test_collections import NUMBER
 from tests.store.test_span_serializability import play
 from tests.support.limits import small_limits
 from tests.support.spaces import Space, admit, put

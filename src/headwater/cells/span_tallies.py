@@ -6,6 +6,7 @@ it. Sums are exact: floats are added as integers, scaled by the smallest float t
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left, insort
 from collections.abc import Iterator
 from hashlib import blake2b
@@ -27,28 +28,28 @@ SCALE_BITS: Final = 1074
 _DIGEST_BYTES: Final = 16
 
 
-class Tally:
+class Tally(ABC):
     """The answer to a question, kept current."""
 
     is_unsure = False
     """It cannot answer before it is filled anew."""
 
+    @abstractmethod
     def put(self, key: bytes, value: Ordered, group: Ordered) -> None:
         """A document came: its key, and its values in the two fields of the question."""
-        raise NotImplementedError
 
+    @abstractmethod
     def take(self, key: bytes, value: Ordered, group: Ordered) -> None:
         """A document that was put went."""
-        raise NotImplementedError
 
+    @abstractmethod
     def answer(self) -> Answer:
         """The answer."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def is_empty(self) -> bool:
         """No document is in it."""
-        raise NotImplementedError
 
 
 class CountTally(Tally):
