@@ -43,7 +43,8 @@ def span_keys(
             lo, hi = (end, hi) if asked.reverse else (lo, end)
             gone, came = between(gone, lo, hi), between(came, lo, hi)
     at = asked.at
-    if changes is None or len(gone) + len(came) > KEYS_MAX:
+    if changes is None or asked.known is not is_known or len(gone) + len(came) > KEYS_MAX:
+        # The keys are all that is sent.
         at, gone, came = None, [], []
     found = _documents(engine, talk, asked, came if is_known else keys, pause)
     frame = SpanKeys(
