@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from headwater.store.collection_record import CollectionRecord, Index, KeyMove, Shift, doc_of, user_prefix
+from headwater.store.collection_record import CollectionRecord, Index, KeyMove, doc_of, user_prefix
 from headwater.store.commit import Conflict, Refused, SetDoc, SpanRead
 from headwater.store.index_field import IndexField
 from headwater.store.observations import Extra, SpanSeen, encode_observation
@@ -34,9 +32,8 @@ from headwater.sync.frames import (
     read_server,
 )
 from headwater.sync.server_session import Close
-from headwater.sync.span_watches import SpanWatches, WatchedSpan
 from headwater.values.address import doc_key
-from headwater.values.ids import MAIN, DocKey, LocalSeq, Seq, SessionId
+from headwater.values.ids import DocKey, LocalSeq, Seq
 from headwater.values.sortkey import AFTER, encode_key
 from headwater.values.tree import freeze
 from tests.support.limits import small_limits
@@ -547,54 +544,3 @@ def test_spans_of_a_commit_count_as_its_parts(service: Service, client: SpanClie
         (frame,) = client.read()
     assert isinstance(frame, ErrorFrame)
     assert frame.code == "HW406"
-
-
-# --- costs ----------------------------------------------------------------------------------------------------
-
-
-class Seat:
-    """A session with spans."""
-
-    def __init__(self) -> None:
-        self.spans: dict[int, WatchedSpan] = {}
-
-    def may_see(self, _doc: DocKey) -> bool:
-        return True
-
-
-def test_a_moved_key_is_compared_with_few_of_a_hundred_thousand_spans() -> None:
-    rng = random.Random(7)
-    watches: SpanWatches[Seat] = SpanWatches()
-    seats = [Seat() for _ in range(1000)]
-    for number in range(100_000):
-        lo = encode_key([f"user{number % 10_000}", rng.randrange(10**6)], "order:a")  # type: ignore[arg-type]
-        hi = encode_key([f"user{number % 10_000}", 2 * 10**6], "order:a")  # type: ignore[arg-type]
-        watches.add(seats[number % 1000], WatchedSpan(number, BY_STATE, lo, hi, has_docs=False))
-    before, hits = watches.visits, 0
-    for n in range(1000):
-        made = encode_key([f"user{n * 17 % 20_000}", rng.randrange(10**6)], "order:b")  # type: ignore[arg-type]
-        move = KeyMove(BY_STATE, None, made)
-        shift = Shift(MAIN, Seq(n), SessionId("w"), LocalSeq(n), doc_key("order:b"), (move,), None)
-        hits += len(watches.news_of([shift], None, ()))
-    assert hits
-    # A file for each length of a shared prefix, and the ranges that hold the key.
-    assert watches.visits - before <= 1000 * 4 + 12 * hits
-
-
-@pytest.mark.parametrize("count", [300, 20_000])
-def test_page_costs_one_question_and_few_bytes_however_many_documents_there_are(service: Service, count: int) -> None:
-    for start in range(0, count, 1000):
-        batch = range(start, min(start + 1000, count))
-        service.write(*[order(f"{n:032x}", n=n, customer=f"customer {n}", note="n" * 60) for n in batch])
-    client = SpanClient(service, "page")
-    loaded: list[Any] = []
-    states = service.engine.states
-    many = states.many
-    states.many = lambda *asked: loaded.extend(asked[1]) or many(*asked)  # type: ignore[func-returns-value, method-assign]
-    number = client.ask(BY_STATE, *OPEN, limit=66, docs=66, at=service.head)
-    assert len(client.wire.said) == 1
-    assert len(client.wire.said[0]) <= 32 * 1024
-    client.read()
-    assert len(client.spans[number].keys) == 66
-    assert len(client.docs) == 66
-    assert len(loaded) == 66
