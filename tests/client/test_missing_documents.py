@@ -15,7 +15,7 @@ import pytest
 import headwater as hw
 from headwater.client import document_fetch
 from headwater.errors import HeadwaterError, NotReadyError, OfflineError, UsageError, UserCodeError
-from headwater.server.spaces import space_answers
+from headwater.server.spaces import document_gathering
 from headwater.store.commit import Commit, CommitOutcome, Committed, DeleteDoc, PatchDoc
 from headwater.store.document import StoredDocument
 from headwater.sync.client_listener import Brought
@@ -118,7 +118,7 @@ def at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Behind]:
 @pytest.fixture
 def little(monkeypatch: pytest.MonkeyPatch) -> None:
     """Next to nothing comes with an opening."""
-    monkeypatch.setattr(space_answers, "PREFETCH_BYTES_MAX", 1)
+    monkeypatch.setattr(document_gathering, "PREFETCH_BYTES_MAX", 1)
 
 
 @pytest.fixture
@@ -256,7 +256,7 @@ async def test_what_the_links_of_a_list_lead_to_comes_along(
     desk = Desk()
     await asyncio.to_thread(desk.fill, at, 50)
     with monkeypatch.context() as patch:
-        patch.setattr(space_answers, "PREFETCH_BYTES_MAX", 1)
+        patch.setattr(document_gathering, "PREFETCH_BYTES_MAX", 1)
         space = await desk.app.aopen(at.url, token=at.token, actor="ann").__aenter__()
     try:
         asked.clear()

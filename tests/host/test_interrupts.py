@@ -12,9 +12,12 @@ import pytest
 from headwater.cells.pending_commit import PendingCommit
 from headwater.errors import HeadwaterError
 from headwater.host.storage import Storage
-from headwater.runtime.attached_replica import AttachedReplica, ReplicaPort
-from headwater.store.commit import Committed, SetDoc
+from headwater.runtime.attached_replica import AttachedReplica, Delivered, ReplicaPort
+from headwater.store.collection_record import CollectionRecord, Index, Shift
+from headwater.store.commit import CommitOutcome, Committed, SetDoc
+from headwater.store.declaring import declare
 from headwater.store.engine import Engine
+from headwater.store.index_field import IndexField
 from headwater.store.verification import verify
 from headwater.values.address import doc_key
 from headwater.values.frozen import FrozenDict
@@ -221,3 +224,37 @@ def test_thread_of_a_space_outlives_a_commit_that_breaks_the_engine() -> None:
     ann.sync()
     assert (broken.accepted, good.accepted, storage._thread.is_alive()) == (False, True, True)
     storage.close()
+
+
+class Receiver:
+    """Takes outcomes, as the channel of a server."""
+
+    def __init__(self) -> None:
+        self.shifts: dict[int, list[Shift]] = {}
+
+    def deliver(self, decided: Delivered) -> None:
+        for each in decided:
+            if isinstance(each, CommitOutcome) and isinstance(each.verdict, Committed) and each.shifts:
+                self.shifts.setdefault(each.verdict.seq, list(each.shifts))
+
+
+@pytest.mark.parametrize("nth", [1, 2, 3])
+@pytest.mark.parametrize(("owner", "name", "when"), POINTS[:-2])
+def test_outcomes_after_an_interrupt_have_the_shifts_of_their_commits(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch, *, owner: type, name: str, when: str, nth: int
+) -> None:
+    record = CollectionRecord("order", indexes=(Index((IndexField("n"),)),))
+    storage.commit(lambda engine: declare(engine, record))
+    receiver = Receiver()
+    head = storage.join(receiver)
+    ann = storage.attach()
+    for number in range(3):
+        ann.commit([put(f"order:{number}", {"n": number}), put(f"other{number}", number)])
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, name, Stop(nth, when).around(getattr(owner, name)))
+        with suppress(KeyboardInterrupt):
+            storage.wait()
+    storage.wait()
+    known = storage.call(lambda engine: engine.collections.shifts_in_log(head))
+    assert len(known) == 3
+    assert receiver.shifts == known

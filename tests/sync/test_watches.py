@@ -6,6 +6,7 @@ import random
 
 from headwater.store.commit import Commit, CommitOutcome, Committed, SetDoc
 from headwater.sync.frames import Judged, Written
+from headwater.sync.span_watches import WatchedSpan
 from headwater.sync.watches import READERS_OF_MAX, Watches
 from headwater.values.address import doc_key
 from headwater.values.ids import DocKey, LocalSeq, Seq, SessionId
@@ -20,6 +21,7 @@ class Seat:
         self.session = SessionId(name)
         self.watched: dict[DocKey, None] = {}
         self.prefixes: dict[str, None] = {}
+        self.spans: dict[int, WatchedSpan] = {}
 
     def __repr__(self) -> str:
         return self.session

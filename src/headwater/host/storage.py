@@ -539,7 +539,7 @@ class Storage(BetweenGroups):
         # An interruption may have left a transaction open: the next commit would store writes that were refused.
         backend.roll_back()
         self._engine = Engine(backend, self._clock, self._append)
-        missed = outcomes_in_log(backend, self._told, self._engine.head)
+        missed = outcomes_in_log(self._engine, self._told)
         self._tell(missed)
         self._torn = False
 

@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 
 from headwater.host.disk_writer import DiskWrite
 from headwater.runtime.attached_replica import Decided
-from headwater.store.backend import Backend
 from headwater.store.commit import Commit, CommitEntry, CommitOutcome, Committed, Submission
 from headwater.store.document import read_entry
+from headwater.store.engine import Engine
 from headwater.values.ids import Seq
 
 DURING_FOLD_MAX: Final = 16
@@ -65,12 +65,13 @@ def notify_table_transactions(group: Sequence[Submission], outcomes: Decided) ->
             submission.table_transaction.decided(None, decided.error)
 
 
-def outcomes_in_log(backend: Backend, after: Seq, through: Seq) -> Decided:
-    """The outcomes of commits, as the log alone has them."""
+def outcomes_in_log(engine: Engine, after: Seq) -> Decided:
+    """The outcomes of later commits, as the log alone has them."""
     found: Decided = []
-    for row in backend.log(after, through):
+    shifts = engine.collections.shifts_in_log(after)
+    for row in engine.backend.log(after, engine.head):
         entry = read_entry(row)
         if isinstance(entry, CommitEntry):
             commit = Commit(entry.session, entry.local_seq, entry.operations, branch=entry.branch)
-            found.append(CommitOutcome(commit, Committed(row.seq)))
+            found.append(CommitOutcome(commit, Committed(row.seq), shifts=shifts.get(row.seq, ())))
     return found

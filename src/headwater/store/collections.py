@@ -38,7 +38,18 @@ from headwater.store.collection_record import (
     scope_prefix,
 )
 from headwater.store.collection_rules import Access
-from headwater.store.commit import Commit, CommitEntry, Conflict, Effect, Refused, SpanRead, Submission, Verdict
+from headwater.store.commit import (
+    Commit,
+    CommitEntry,
+    CommitOutcome,
+    Committed,
+    Conflict,
+    Effect,
+    Refused,
+    SpanRead,
+    Submission,
+    Verdict,
+)
 from headwater.store.document import Documents
 from headwater.store.entries import Entries
 from headwater.store.features import COLLECTIONS, parse
@@ -292,6 +303,20 @@ class Collections:
         """How often commits that were not written have been forgotten: what was known of later ones may be wrong."""
         return self._feed.undone
 
+    def outcome(self, commit: Commit, verdict: Verdict, effects: tuple[Effect, ...]) -> CommitOutcome:
+        """The outcome of a commit that was just appended, or was not accepted."""
+        if type(verdict) is not Committed:
+            return CommitOutcome(commit, verdict)
+        return CommitOutcome(commit, verdict, effects, self._feed.newest(verdict.seq))
+
+    def shifts_in_log(self, after: Seq) -> dict[Seq, list[Shift]]:
+        """The shifts of later commits, of all branches, by their sequence numbers."""
+        self._complete()
+        found: dict[Seq, list[Shift]] = {}
+        for shift in (self._feed.after(after) or ()) if self.is_used else ():
+            found.setdefault(shift.seq, []).append(shift)
+        return found
+
     def shifts_after(self, branch: BranchId, seq: Seq) -> list[Shift] | None:
         """What later commits did to the documents of a branch, oldest first; None if it is not known so far back."""
         self._complete()
@@ -374,6 +399,16 @@ class Collections:
         elif self._later:
             self._later.pop((branch, index), None)
         return entries.span(lo, hi, limit, reverse=reverse, undone=undone)
+
+    def changed_keys(self, branch: BranchId, index: str, since: Seq) -> KeyChanges | None:
+        """What commits after this one did to the keys of an index, net; None if it is not known so far back.
+
+        It is valid until the next commit or query.
+        """
+        entries = self._current(branch, index)
+        if since < max(entries.since, self._documents.branch(branch).fork_seq):
+            return None
+        return self._changes_after(branch, index, since)
 
     def _changes_after(self, branch: BranchId, index: str, seq: Seq) -> KeyChanges | None:
         """What later commits did to the keys of an index; None if it is not known so far back."""

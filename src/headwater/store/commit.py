@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol, TypeAlias
 import msgspec
 
 from headwater.errors import HeadwaterError
+from headwater.store.collection_record import Shift
 from headwater.store.collection_rules import Access
 from headwater.values.address import Depth
 from headwater.values.codec import adopt, flatten
@@ -253,6 +254,8 @@ class CommitOutcome(msgspec.Struct, frozen=True, gc=False):
     commit: Commit
     verdict: Verdict
     effects: tuple[Effect, ...] = ()
+    shifts: Sequence[Shift] = ()
+    """What it did to documents of collections."""
 
 
 # --- the log --------------------------------------------------------------------------------------------------

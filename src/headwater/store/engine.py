@@ -244,7 +244,7 @@ class Engine:
         assert verdict is not None
         self._sessions.record(session, commit.local_seq, verdict)
         batch.decided.append(commit)
-        return CommitOutcome(commit, verdict, effects if type(verdict) is Committed else ())
+        return self.collections.outcome(commit, verdict, effects)
 
     def _elide(
         self, commit: Commit, session: Session, states: list[DocState], effects: tuple[Effect, ...], batch: _Batch
@@ -309,7 +309,7 @@ class Engine:
         if more and type(verdict) is Committed:
             # The session does not know of these before it has integrated them.
             self._others = verdict.seq
-        return CommitOutcome(commit, verdict, effects if type(verdict) is Committed else ())
+        return self.collections.outcome(commit, verdict, effects)
 
     def _replay(self, session: Session, commit: Commit, batch: _Batch, *, rides: bool) -> Verdict:
         """A commit that was decided before gets the same verdict again, before any other check."""
@@ -575,7 +575,7 @@ class Engine:
         batch.decided.append(commit)
         verdict = self._append(commit, states, effects, batch, merged)
         self._write_or_undo(batch)
-        return CommitOutcome(commit, verdict, effects if type(verdict) is Committed else ())
+        return self.collections.outcome(commit, verdict, effects)
 
     # -- folding -------------------------------------------------------------------------------------------
 

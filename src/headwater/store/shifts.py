@@ -6,7 +6,7 @@ sequence number, and the proof at an opening that a stored answer is still curre
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
@@ -92,6 +92,13 @@ class Feed:
             # Damage: nothing is known.
             return None
         return older + self._recent
+
+    def newest(self, seq: Seq) -> Sequence[Shift]:
+        """The shifts of a commit, if it is the newest one that has any."""
+        recent = self._recent
+        if not recent or recent[-1].seq != seq:
+            return ()
+        return recent[bisect_left(recent, seq, key=_seq_of) :]
 
     def unfolded(self) -> list[ShiftRow]:
         """The rows of a fold."""

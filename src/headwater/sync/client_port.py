@@ -21,6 +21,8 @@ from headwater.sync.frames import (
     Pong,
     Proof,
     Pull,
+    Shifted,
+    SpanKeys,
     Transact,
     Watch,
     Welcome,
@@ -28,7 +30,7 @@ from headwater.sync.frames import (
 )
 from headwater.values.ids import DocKey, LocalSeq, SessionId
 
-Answer: TypeAlias = Docs | Observations | Changed | Pong
+Answer: TypeAlias = Docs | Observations | Changed | SpanKeys | Shifted | Pong
 OnAnswer: TypeAlias = Callable[[Answer | HeadwaterError], None]
 
 

@@ -57,7 +57,9 @@ from headwater.sync.frames import (
     Pong,
     Pull,
     PutObservations,
+    Shifted,
     SpaceOpened,
+    SpanKeys,
     Unwatch,
     Watch,
     Welcome,
@@ -231,7 +233,7 @@ class ClientSession:
                 self._hear(seq, news)
             case Docs() as docs:
                 self._take_docs(docs)
-            case Observations() | Changed() | Pong() as answer:
+            case Observations() | Changed() | SpanKeys() | Shifted() | Pong() as answer:
                 self._answered(answer.number, answer)
             case ErrorFrame(code, message, number, again):
                 self._trouble(error_of(code, message), number, again=again)

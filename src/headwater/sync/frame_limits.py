@@ -28,6 +28,18 @@ LEFT_MAX: Final = 1_000
 """Documents with a watched prefix that an answer names instead of sending them. With more, the prefix is not watched:
 a list of keys is to be short beside the documents."""
 
+SPANS_MAX: Final = 10_000
+"""Spans of indexes that one session may watch: each costs the server about 1 KiB, and a session reads far fewer."""
+
+KEYS_MAX: Final = 20_000
+"""Keys of an index in one answer: about a megabyte, read while the space is locked. The rest is asked for next."""
+
+SPAN_BOUND_MAX: Final = 16 * 1024
+"""Bytes of the bounds of a span: a key has up to four fields of some 1 KiB each, a user, and the key of a document."""
+
+INDEX_NAME_MAX: Final = 1024
+"""Characters of the name of an index: a kind, four fields and a digest."""
+
 PENDING_MAX: Final = 1024
 """Commits of one session that wait for the disk at the server. A client sends at most WINDOW; more are refused."""
 

@@ -17,6 +17,7 @@ from typing import Annotated, Final, TypeAlias
 import msgspec
 
 from headwater.errors import AddressError, HeadwaterError, RemoteProtocolError
+from headwater.store.collection_record import KeyMove
 from headwater.store.commit import (
     DeleteDoc,
     NewObservation,
@@ -27,6 +28,7 @@ from headwater.store.commit import (
     Read,
     Seen,
     SetDoc,
+    SpanRead,
     Verdict,
 )
 from headwater.store.wellformed import check_doc, check_operation
@@ -50,7 +52,10 @@ FAR: Final = "far"
 RULES: Final = "rules"
 """The extension for rules of collections: `opened` says that roles allow writes, and an owner may force a commit."""
 
-EXTENSIONS: Final = (FAR, RULES)
+SPANS: Final = "spans"
+"""The extension for queries: spans of indexes are watched, and commits name the spans that they have read."""
+
+EXTENSIONS: Final = (FAR, RULES, SPANS)
 """The extensions that this version knows, as named in `hello` and `welcome`."""
 
 SUBPROTOCOL: Final = "headwater.v1"
@@ -110,6 +115,10 @@ class Transact(_Frame, frozen=True, tag="transact"):
     notes: tuple[tuple[DocKey, bytes, tuple[Read, ...], tuple[PendingRead, ...]], ...] = ()
     force: bool = False
     """Store values that do not fit the types of their collection. Only if both sides can `rules`, and by an owner."""
+    spans: tuple[SpanRead, ...] = ()
+    """What was read of indexes. Only if both sides can `spans`; so is `note_spans`."""
+    note_spans: tuple[tuple[SpanRead, ...], ...] = ()
+    """What the runs of `notes` have read of indexes, one element for each note; empty if none of them has."""
 
 
 class Watch(_Frame, frozen=True, tag="watch"):
@@ -172,6 +181,53 @@ class PutObservations(_Frame, frozen=True, tag="notes"):
     notes: tuple[tuple[DocKey, bytes, tuple[Read, ...], tuple[PendingRead, ...]], ...]
     gone: tuple[DocKey, ...] = ()
     """Rows to delete."""
+    spans: tuple[tuple[SpanRead, ...], ...] = ()
+    """As `note_spans` of `transact`."""
+
+
+class WatchSpan(_Frame, frozen=True, tag="span"):
+    """Send the keys `lo <= key < hi` of an index, and from then on the moves of documents there. Answered by `keys`.
+
+    `limit`: at most so many keys, from `lo` upwards, or from `hi` downwards with `reverse`; 0: none, only watch.
+    `docs`: so many documents of the first keys are sent and watched, with at most `room` bytes; 0: as many as an answer
+    may have. If any are asked for, so is each document that enters the span later.
+
+    `at`: what has changed in the span since this place is sent, too. `known`: the client has the keys as of there, and
+    they are not sent. All of this is of the extension `spans`.
+    """
+
+    number: WireNumber
+    index: str
+    lo: bytes
+    hi: bytes
+    limit: WireNumber | None = None
+    reverse: bool = False
+    docs: WireNumber = 0
+    room: WireNumber = 0
+    at: WireNumber | None = None
+    known: bool = False
+
+
+class Unspan(_Frame, frozen=True, tag="unspan"):
+    """Stop watching spans, by the numbers of the questions for them."""
+
+    spans: tuple[WireNumber, ...]
+
+
+class SeenSpan(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A span that a stored run has read, and the fields that it has read of the documents there."""
+
+    index: str
+    lo: bytes
+    hi: bytes
+    fields: tuple[str, ...] = ()
+
+
+class AskShifted(_Frame, frozen=True, tag="shifted?"):
+    """Ask which documents have changed in spans: for each row, in any of its spans after its place."""
+
+    number: WireNumber
+    rows: tuple[tuple[tuple[SeenSpan, ...], WireNumber], ...]
 
 
 class Ack(_Frame, frozen=True, tag="ack"):
@@ -191,7 +247,21 @@ class Bye(_Frame, frozen=True, tag="bye"):
 
 
 FromClient: TypeAlias = (
-    Hello | Open | Transact | Watch | Unwatch | Pull | AskObservations | AskChanged | PutObservations | Ack | Ping | Bye
+    Hello
+    | Open
+    | Transact
+    | Watch
+    | Unwatch
+    | Pull
+    | AskObservations
+    | AskChanged
+    | PutObservations
+    | WatchSpan
+    | Unspan
+    | AskShifted
+    | Ack
+    | Ping
+    | Bye
 )
 
 
@@ -260,7 +330,11 @@ class Docs(_Frame, frozen=True, tag="docs"):
 class Written(msgspec.Struct, frozen=True, tag="w", tag_field="t", omit_defaults=True, gc=False):
     """A commit of another session: its operations on watched documents.
 
-    `brought`: documents that are watched from now on, because the commit has created them and linked to them.
+    `brought`: documents that are watched from now on, because the commit has created them and linked to them, or
+    because they have entered a watched span: then a `set` has their whole value.
+
+    `moves`: the keys of its documents in indexes, before and after, as far as they are in watched spans of the session.
+    Only if both sides can `spans`.
     """
 
     seq: Seq
@@ -268,6 +342,7 @@ class Written(msgspec.Struct, frozen=True, tag="w", tag_field="t", omit_defaults
     operations: tuple[Operation, ...]
     seen: Seen | None = None
     brought: tuple[DocKey, ...] = ()
+    moves: tuple[KeyMove, ...] = ()
 
 
 class Judged(msgspec.Struct, frozen=True, tag="v", tag_field="t", gc=False):
@@ -312,6 +387,36 @@ class Changed(_Frame, frozen=True, tag="changed"):
     changed: bool
 
 
+class SpanKeys(_Frame, frozen=True, tag="keys"):
+    """The answer to `span`. From the place `seq` on, `news` has the moves in the part of the span that is known now.
+
+    That part reaches up to `end`, exclusive; with `reverse`, down to `end`, inclusive; no bytes: it is the whole span.
+    `keys` are in the order in which they were asked for.
+
+    `at`, as it was asked for: `gone` and `came` are the keys that this part has lost and got since then. Without it,
+    they are not known, and `keys` is complete. `docs` and `newer` are as in the frame `docs`, as of the `at` of a
+    question without `known`.
+    """
+
+    number: WireNumber
+    seq: Seq
+    keys: tuple[bytes, ...] = ()
+    end: bytes = b""
+    at: WireNumber | None = None
+    gone: tuple[bytes, ...] = ()
+    came: tuple[bytes, ...] = ()
+    docs: tuple[FoundDoc, ...] = ()
+    newer: tuple[FoundDoc, ...] = ()
+
+
+class Shifted(_Frame, frozen=True, tag="shifted"):
+    """The answer to `shifted?`: of each row, the changed documents; the record of a collection if it is not known."""
+
+    number: WireNumber
+    seq: Seq
+    rows: tuple[tuple[DocKey, ...], ...]
+
+
 class Pong(_Frame, frozen=True, tag="pong"):
     """The answer to `ping`."""
 
@@ -328,7 +433,9 @@ class ErrorFrame(_Frame, frozen=True, tag="trouble"):
     """Whether the same request may succeed later."""
 
 
-FromServer: TypeAlias = Welcome | SpaceOpened | Docs | News | Observations | Changed | Pong | ErrorFrame
+FromServer: TypeAlias = (
+    Welcome | SpaceOpened | Docs | News | Observations | Changed | SpanKeys | Shifted | Pong | ErrorFrame
+)
 
 # --- bytes ----------------------------------------------------------------------------------------------------
 

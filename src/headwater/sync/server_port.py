@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from headwater.errors import AccessError
+from headwater.store.collection_record import CollectionRecord
 from headwater.store.commit import Commit, NewObservation
-from headwater.sync.frames import AskChanged, AskObservations, FromServer, Open, Pull, Unwatch, Watch
+from headwater.sync.frames import (
+    AskChanged,
+    AskObservations,
+    AskShifted,
+    FromServer,
+    Open,
+    Pull,
+    Unwatch,
+    Watch,
+    WatchSpan,
+)
 from headwater.values.ids import DocKey, Seq
+
+Question: TypeAlias = Watch | Pull | WatchSpan | AskObservations | AskChanged | AskShifted
+"""A frame of a client that is answered from the space."""
 
 
 class ServerPort(Protocol):
@@ -54,17 +68,24 @@ class ServerPort(Protocol):
         """Whether the rules let the session write anything of a collection."""
         ...
 
+    def collection(self, kind: str) -> CollectionRecord | None:
+        """The record of a collection of the branch; None if there is none."""
+        ...
+
     def submit(self, commit: Commit, notes: tuple[NewObservation, ...], *, force: bool) -> None:
         """Submit a commit. The verdict comes with the news."""
 
     def note(self, notes: tuple[NewObservation, ...], gone: tuple[DocKey, ...]) -> None:
         """Store the observations of runs, and delete those that are gone."""
 
-    def look(self, asked: Watch | Pull | AskObservations | AskChanged) -> None:
+    def look(self, asked: Question) -> None:
         """Answer a question; `answered` says that it was."""
 
     def unwatch(self, asked: Unwatch) -> None:
         """Stop watching these documents."""
+
+    def unspan(self, numbers: tuple[int, ...]) -> None:
+        """Stop watching these spans."""
 
     def denied(self, asked: str, error: AccessError) -> None:
         """A request was refused for lack of a right. The client has its error."""

@@ -15,18 +15,17 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from headwater.errors import AccessError, HeadwaterError, RemoteProtocolError, ServerLimitError
-from headwater.store.collection_record import kind_of
+from headwater.errors import AccessError, HeadwaterError, QueryError, RemoteProtocolError, ServerLimitError
+from headwater.store.collection_record import CollectionRecord, kind_of, kind_of_index
 from headwater.store.commit import (
     Absent,
     Commit,
     NewObservation,
     Operation,
     OriginCommitted,
-    PendingRead,
-    Read,
     Seen,
     SetDoc,
+    SpanRead,
     ValueIs,
 )
 from headwater.sync import frames
@@ -38,12 +37,14 @@ from headwater.sync.frame_limits import (
     PREFETCH_MAX,
     PREFIXES_MAX,
     QUESTIONS_MAX,
+    SPANS_MAX,
     WATCHES_MAX,
 )
 from headwater.sync.frames import (
     Ack,
     AskChanged,
     AskObservations,
+    AskShifted,
     Bye,
     ErrorFrame,
     Hello,
@@ -52,16 +53,21 @@ from headwater.sync.frames import (
     Pong,
     Pull,
     PutObservations,
+    SeenSpan,
     SpaceOpened,
+    SpanKeys,
     Transact,
+    Unspan,
     Unwatch,
     Watch,
+    WatchSpan,
     Welcome,
     checked,
     read_client,
 )
-from headwater.sync.server_port import ServerPort
-from headwater.sync.session_scope import SessionScope, check_place
+from headwater.sync.server_port import Question, ServerPort
+from headwater.sync.session_scope import SessionScope, check_bounds, check_place
+from headwater.sync.span_watches import WatchedSpan
 from headwater.values.ids import BranchId, DocKey, LocalSeq, Seq, SessionId
 
 RECEIPT: Final = "space/receipt:"
@@ -117,6 +123,8 @@ class ServerSession:
         # sync.watches: the watched documents, by key and by prefix.
         self.watched: dict[DocKey, None] = {}
         self.prefixes: dict[str, None] = {}
+        # sync.span_watches: the watched spans, by number.
+        self.spans: dict[int, WatchedSpan] = {}
         self.acked = Seq(0)
         # The extensions that both sides know.
         self.can: frozenset[str] = frozenset()
@@ -126,9 +134,10 @@ class ServerSession:
         self.pending = 0
         self._sizes: deque[int] = deque()
         self._pending_bytes = 0
-        # Requests without an answer, and how many documents they name.
+        # Requests without an answer, and how many documents they name; and the numbers of those for spans, else 0.
         self.questions = 0
         self._named: deque[int] = deque()
+        self._span_numbers: deque[int] = deque()
         self._reach = SessionScope()
 
     # -- from the client -----------------------------------------------------------------------------------
@@ -156,12 +165,10 @@ class ServerSession:
         match frame:
             case Transact():
                 self._answer(frame, lambda: self._transact(frame, size))
-            case Watch() | Pull():
-                self._answer(frame, lambda: self._look(frame))
-            case AskObservations() | AskChanged():
+            case Watch() | Pull() | AskObservations() | AskChanged() | WatchSpan() | AskShifted():
                 self._answer(frame, lambda: self._ask(frame))
-            case Unwatch():
-                self._desk.unwatch(frame)
+            case Unwatch() | Unspan():
+                self._unwatch(frame)
             case PutObservations():
                 # No answer is expected: an observation that may not be stored is dropped.
                 with suppress(AccessError):
@@ -203,7 +210,7 @@ class ServerSession:
             case _:
                 raise RemoteProtocolError(f"{_kind(frame)} came before the space was open")
 
-    def _answer(self, frame: Transact | Watch | Pull | AskObservations | AskChanged, do: object) -> None:
+    def _answer(self, frame: Transact | Question, do: object) -> None:
         """Carry out a request, or send its error: the connection stays open."""
         try:
             do()  # type: ignore[operator]  # a function of no arguments
@@ -227,7 +234,7 @@ class ServerSession:
         self._check_size(frame)
         operations = self._checked_operations(frame)
         self._reach.check_reads(frame.reads, frame.rests, self._desk.head, frame.number)
-        reads, rests = frame.reads, frame.rests
+        reads, rests, spans = frame.reads, frame.rests, self._checked_spans(frame, frame.spans, frame.number)
         if self._desk.has_rules:
             # What is hidden does not exist for the session, and so does not change.
             reads = tuple(each for each in reads if self.may_see(each.doc))
@@ -243,11 +250,12 @@ class ServerSession:
             (*frame.conditions, *itself),
             self.branch,
             self._checked_seen(frame) if may_write else None,
+            spans,
         )
         if not frame.number:
             raise RemoteProtocolError("commits are numbered from 1")
         # The verdicts of decided commits are sent even if the right was revoked since: nothing changes any more.
-        notes = () if is_told_again or not may_write else self._notes(frame.notes)
+        notes = () if is_told_again or not may_write else self._notes(frame, frame.note_spans)
         self.pending += 1
         self._sizes.append(size)
         self._pending_bytes += size
@@ -289,30 +297,54 @@ class ServerSession:
         if self.pending >= self._limits.get("pending", PENDING_MAX) or self._pending_bytes > PENDING_BYTES_MAX:
             raise ServerLimitError(f"{self.pending} commits of this session wait already; wait for their verdicts")
         parts = len(frame.operations) + len(frame.reads) + len(frame.rests) + len(frame.conditions) + len(frame.notes)
+        parts += _parts_of(frame.spans) + sum(map(_parts_of, frame.note_spans))
         if parts > PARTS_MAX:
             message = f"a commit has at most {PARTS_MAX:,} operations, reads and conditions, not {parts:,}"
             raise ServerLimitError(message)
 
+    def _checked_spans(
+        self, frame: Transact | PutObservations, spans: tuple[SpanRead, ...], number: int | None = None
+    ) -> tuple[SpanRead, ...]:
+        """The reads of indexes, if the session may name them; without those of collections that are hidden from it."""
+        if not spans:
+            return ()
+        self._check_can_spans(frame)
+        if number is None:
+            self._reach.check_span_reads(spans, self._desk.head)
+        else:
+            self._reach.check_span_reads(spans, self._desk.head, number)
+        seen = tuple(each for each in spans if self._desk.may_read(kind_of_index(each.index)))
+        for each in seen:
+            record = self._desk.collection(kind_of_index(each.index))
+            # Without a record, the engine says so.
+            if record is not None and not self._reach.is_own_span(record, each.lo, each.hi):
+                raise AccessError("there is no such span", index=each.index)
+        return seen
+
     def _notes(
-        self, told: tuple[tuple[DocKey, bytes, tuple[Read, ...], tuple[PendingRead, ...]], ...]
+        self, frame: Transact | PutObservations, spans: tuple[tuple[SpanRead, ...], ...]
     ) -> tuple[NewObservation, ...]:
+        told = frame.notes
+        if spans and len(spans) != len(told):
+            raise RemoteProtocolError(f"there are {len(told)} notes, and the spans of {len(spans)}")
         notes = []
-        for doc, body, reads, rests in told:
+        for place, (doc, body, reads, rests) in enumerate(told):
             self._reach.check(doc)
             self._reach.check_reads(reads, rests, self._desk.head)
+            seen = self._checked_spans(frame, spans[place]) if spans else ()
             if not self._reach.holds_all_of(body):
                 continue
-            basis = Commit(self.session, LocalSeq(0), (), reads, rests, (), self.branch)
+            basis = Commit(self.session, LocalSeq(0), (), reads, rests, (), self.branch, None, seen)
             notes.append(NewObservation(doc, body, basis))
         return tuple(notes)
 
     def _note(self, frame: PutObservations) -> None:
         self._need("write")
-        if len(frame.notes) + len(frame.gone) > PARTS_MAX:
+        if len(frame.notes) + len(frame.gone) + sum(map(_parts_of, frame.spans)) > PARTS_MAX:
             raise RemoteProtocolError(f"more than {PARTS_MAX:,} notes in one frame")
         for doc in frame.gone:
             self._reach.check(doc)
-        self._desk.note(self._notes(frame.notes), frame.gone)
+        self._desk.note(self._notes(frame, frame.spans), frame.gone)
 
     def _look(self, frame: Watch | Pull) -> None:
         self._need("read")
@@ -333,7 +365,25 @@ class ServerSession:
             raise ServerLimitError(f"links lead to at most {PREFETCH_MAX:,} documents in one question")
         self._begin(frame)
 
-    def _ask(self, frame: AskObservations | AskChanged) -> None:
+    def _unwatch(self, frame: Unwatch | Unspan) -> None:
+        if isinstance(frame, Unwatch):
+            self._desk.unwatch(frame)
+        else:
+            self._check_can_spans(frame)
+            self._desk.unspan(frame.spans)
+
+    def _ask(self, frame: Question) -> None:
+        match frame:
+            case Watch() | Pull():
+                self._look(frame)
+            case AskObservations() | AskChanged():
+                self._ask_about_runs(frame)
+            case WatchSpan():
+                self._span(frame)
+            case AskShifted():
+                self._ask_shifted(frame)
+
+    def _ask_about_runs(self, frame: AskObservations | AskChanged) -> None:
         self._need("read")
         self._check_questions()
         if isinstance(frame, AskObservations):
@@ -347,7 +397,51 @@ class ServerSession:
                 raise ServerLimitError(f"at most {PREFETCH_MAX:,} places of a document are asked about at once")
         self._begin(frame)
 
-    def _begin(self, frame: Watch | Pull | AskObservations | AskChanged) -> None:
+    def _span(self, frame: WatchSpan) -> None:
+        self._check_can_spans(frame)
+        self._need("read")
+        self._check_questions()
+        check_bounds(frame.index, frame.lo, frame.hi)
+        if not frame.lo < frame.hi:
+            raise RemoteProtocolError(f"no key is in the span of {frame.index} that question {frame.number} asks for")
+        if not frame.number or frame.number in self.spans or frame.number in self._span_numbers:
+            raise RemoteProtocolError(f"{frame.number} is the number of another span, or none")
+        if frame.at is not None:
+            check_place(Seq(frame.at), self._desk.head)
+        elif frame.known:
+            raise RemoteProtocolError("a span is known as of a place, which is missing")
+        most = self._limits.get("spans", SPANS_MAX)
+        if len(self.spans) + sum(map(bool, self._span_numbers)) >= most:
+            raise ServerLimitError(f"one session may watch {most:,} spans; unspan some first")
+        kind = kind_of_index(frame.index)
+        record = self._desk.collection(kind)
+        if record is None or all(each.name != frame.index for each in record.named):
+            raise missing_index(frame.index)
+        if not self._desk.may_read(kind):
+            self._desk.denied(f"span {kind}", AccessError(f"the documents of the collection {kind} may not be read"))
+            self._desk.send(SpanKeys(frame.number, self._desk.head))
+            return
+        if not self._reach.is_own_span(record, frame.lo, frame.hi):
+            raise AccessError("there is no such span", index=frame.index)
+        self._begin(frame)
+
+    def _ask_shifted(self, frame: AskShifted) -> None:
+        self._check_can_spans(frame)
+        self._need("read")
+        self._check_questions()
+        for spans, after in frame.rows:
+            check_place(Seq(after), self._desk.head)
+            if not spans:
+                raise RemoteProtocolError("a row without spans")
+            for span in spans:
+                check_bounds(span.index, span.lo, span.hi)
+        self._begin(frame)
+
+    def _check_can_spans(self, frame: WatchSpan | Unspan | AskShifted | Transact | PutObservations) -> None:
+        if frames.SPANS not in self.can:
+            raise RemoteProtocolError(f"{_kind(frame)} is, or has, what needs the extension {frames.SPANS!r} in hello")
+
+    def _begin(self, frame: Question) -> None:
         named = named_in(frame)
         # A single request may be larger: the first one of a program with many results.
         most = self._limits.get("watches", WATCHES_MAX) if self._named else PARTS_MAX
@@ -355,6 +449,7 @@ class ServerSession:
             raise ServerLimitError("questions that are being answered name too many documents; wait for some")
         self.questions += 1
         self._named.append(named)
+        self._span_numbers.append(frame.number if isinstance(frame, WatchSpan) else 0)
         self._desk.look(frame)
 
     # -- what may be asked ---------------------------------------------------------------------------------
@@ -372,11 +467,18 @@ class ServerSession:
         """Whether a collection may be hidden from the session."""
         return self._desk.has_rules
 
+    def may_read_span(self, span: SeenSpan) -> bool:
+        """Whether the session may read the keys of a span, and the documents there."""
+        record: CollectionRecord | None = self._desk.collection(kind_of_index(span.index))
+        if record is None or not self._desk.may_read(record.kind):
+            return False
+        return self._reach.is_own_span(record, span.lo, span.hi)
+
     def may_keep(self, body: bytes) -> bool:
         """Whether the session may see all reads of a run."""
         return self._reach.holds_all_of(body)
 
-    def may_bring(self, asked: Watch | Pull) -> int:
+    def may_bring(self, asked: Watch | Pull | WatchSpan) -> int:
         """How many documents an answer may contain by prefix or link: the number of watched documents is bounded."""
         left = self._limits.get("watches", WATCHES_MAX) - len(self.watched)
         return PREFETCH_MAX if isinstance(asked, Pull) else max(min(PREFETCH_MAX, left), 0)
@@ -417,6 +519,7 @@ class ServerSession:
         """The oldest open request was answered."""
         self.questions -= 1
         self._named.popleft()
+        self._span_numbers.popleft()
 
     def judged(self, count: int) -> None:
         """This many commits of the session were decided."""
@@ -453,9 +556,24 @@ class ServerSession:
         self._desk.close(code, reason.encode()[:120].decode(errors="ignore"))
 
 
-def named_in(frame: Watch | Pull | AskObservations | AskChanged) -> int:
+def missing_index(index: str) -> QueryError:
+    """The error for a span of an index that the branch does not have."""
+    message = f"the space has no index {index!r}: open it with the app that declares it, by an owner"
+    return QueryError(message, index=index)
+
+
+def _parts_of(spans: tuple[SpanRead, ...]) -> int:
+    """The number of spans, with the fields and documents that they name."""
+    return sum(1 + len(each.fields) + len(each.layered) for each in spans)
+
+
+def named_in(frame: Question) -> int:
     """How many documents, prefixes or places a request names."""
     match frame:
+        case WatchSpan(docs=docs):
+            return min(docs, PREFETCH_MAX)
+        case AskShifted(rows=rows):
+            return sum(len(spans) for spans, _ in rows)
         case Watch() | Pull():
             return len(frame.docs) + len(frame.prefixes)
         case AskObservations():

@@ -7,23 +7,25 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar, cast
 
 from headwater.cells.pending_commit import Failure
-from headwater.store.collection_record import kind_of
-from headwater.store.commit import CommitOutcome, Committed, Effect, PatchDoc, Seen, SetDoc
+from headwater.store.collection_record import KeyMove, kind_of
+from headwater.store.commit import CommitOutcome, Committed, Effect, Operation, PatchDoc, Seen, SetDoc
 from headwater.store.observations import collections_of, decode_observation, docs_of
+from headwater.sync.frame_limits import WATCHES_MAX
 from headwater.sync.frames import CommitFailed, Judged, New, News, Written, encode_frame
+from headwater.sync.span_watches import SpanNews, SpanWatcher, SpanWatches
 from headwater.values.address import Address
 from headwater.values.ids import DocKey, Seq, SessionId
 from headwater.values.link import parse_link, target
-from headwater.values.tree import ABSENT, Maybe, is_array, is_link, is_map
+from headwater.values.tree import ABSENT, Maybe, Value, is_array, is_link, is_map
 
 READERS_OF_MAX: Final = 4096
 """Documents whose watchers are remembered."""
 
 
-class Watcher(Protocol):
+class Watcher(SpanWatcher, Protocol):
     """The part of a session that is used here."""
 
     @property
@@ -41,10 +43,6 @@ class Watcher(Protocol):
         """The watched prefixes of keys."""
         ...
 
-    def may_see(self, doc: DocKey) -> bool:
-        """Whether a document is in a scope of the session."""
-        ...
-
 
 W = TypeVar("W", bound=Watcher)
 
@@ -60,9 +58,10 @@ class Watches(Generic[W]):
         self._readers_of: dict[DocKey, tuple[W, ...]] = {}
         # The kinds of the collections with rules: some sessions may not read these.
         self.ruled: frozenset[str] = frozenset()
+        self.spans: Final[SpanWatches[W]] = SpanWatches()
 
     def __len__(self) -> int:
-        return sum(map(len, self._by_doc.values()))
+        return sum(map(len, self._by_doc.values())) + len(self.spans)
 
     @property
     def sessions(self) -> dict[SessionId, W]:
@@ -101,6 +100,7 @@ class Watches(Generic[W]):
     def leave(self, watcher: W) -> None:
         """Remove a session that has ended."""
         self.remove(watcher, list(watcher.watched), list(watcher.prefixes))
+        self.spans.remove(watcher, list(watcher.spans))
         if self._by_session.get(watcher.session) is watcher:
             del self._by_session[watcher.session]
 
@@ -155,12 +155,15 @@ class Watches(Generic[W]):
             yield watcher, frame, news
 
     def _add_written(self, told: dict[W, list[New]], outcome: CommitOutcome, seq: Seq, mine: W | None) -> None:
-        """Add a commit to the news of those that watch one of its documents, its writer excepted."""
+        """Add a commit to the news of those that watch one of its documents or keys, its writer excepted."""
         commit = outcome.commit
         operations = commit.operations
         private = _private(commit.seen, self.ruled)
-        if len(operations) != 1 or private:
-            for watcher, written in self._written(outcome, seq, mine, private):
+        in_spans: dict[W, SpanNews] = {}
+        if outcome.shifts and len(self.spans):
+            in_spans = self.spans.news_of(outcome.shifts, mine, self.ruled)
+        if len(operations) != 1 or private or in_spans:
+            for watcher, written in self._written(outcome, seq, mine, private, in_spans):
                 told.setdefault(watcher, []).append(written)
             return
         # The commonest commit, without a call for each watcher: there may be hundreds.
@@ -174,11 +177,11 @@ class Watches(Generic[W]):
                     news.append(written)
 
     def _written(
-        self, outcome: CommitOutcome, seq: Seq, mine: W | None, private: list[DocKey]
+        self, outcome: CommitOutcome, seq: Seq, mine: W | None, private: list[DocKey], in_spans: dict[W, SpanNews]
     ) -> Iterator[tuple[W, Written]]:
         commit = outcome.commit
         docs = list(dict.fromkeys(operation.doc for operation in commit.operations))
-        if len(docs) == 1:
+        if len(docs) == 1 and not in_spans:
             written = Written(seq, commit.session, commit.operations, commit.seen)
             without = Written(seq, commit.session, commit.operations) if private else written
             for watcher in self._readers(docs[0]):
@@ -190,17 +193,31 @@ class Watches(Generic[W]):
             for watcher in self._readers(doc):
                 hit.setdefault(watcher, []).append(doc)
         made = _linked(outcome) if hit else {}
-        shared: dict[tuple[tuple[DocKey, ...], tuple[DocKey, ...], bool], Written] = {}
+        for watcher in in_spans:
+            hit.setdefault(watcher, [])
+        after = {each.doc: each.after for each in outcome.effects} if in_spans else {}
+        shared: dict[object, Written] = {}
         for watcher, seen in hit.items():
-            brought = [doc for doc in made if doc not in watcher.watched and watcher.may_see(doc)]
             if watcher is mine:
                 continue
+            brought = [doc for doc in made if doc not in watcher.watched and watcher.may_see(doc)] if seen else []
             # Documents that a commit creates and links to are sent along, and watched from then on.
             self.add(watcher, brought)
             tells = not private or all(map(watcher.may_see, private))
-            key = (tuple(doc for doc in docs if doc in seen or doc in brought), tuple(brought), tells)
-            written = shared.get(key) or _part(outcome, seq, *key)
-            shared[key] = written
+            sent = {*seen, *brought}
+            parts = (tuple([doc for doc in docs if doc in sent]), tuple(brought), tells)
+            spans = in_spans.get(watcher)
+            if spans is None:
+                written = shared.get(parts) or _part(outcome, seq, *parts)
+                shared[parts] = written
+            else:
+                # So are those that enter a span.
+                entered = _entered(spans, watcher.watched, sent, after)
+                self.add(watcher, entered)
+                key = (parts, tuple(map(id, spans.moves)), entered)
+                values = {doc: after[doc] for doc in entered}
+                written = shared.get(key) or _with_spans(_part(outcome, seq, *parts), tuple(spans.moves), values)
+                shared[key] = written
             yield watcher, written
 
 
@@ -210,6 +227,22 @@ def _take(table: dict[DocKey, dict[W, None]] | dict[str, dict[W, None]], key: st
         watchers.pop(watcher, None)
         if not watchers:
             del table[key]  # type: ignore[arg-type]  # as above
+
+
+def _entered(
+    news: SpanNews, watched: dict[DocKey, None], sent: set[DocKey], after: dict[DocKey, Maybe]
+) -> tuple[DocKey, ...]:
+    """The documents that enter a span and that the session does not have, as many as it may watch."""
+    # After an interrupted write the log alone is known, and not the values: the client asks for them.
+    new = [doc for doc in news.entered if doc not in watched and doc not in sent and doc in after]
+    return tuple(new[: max(WATCHES_MAX - len(watched) - len(sent), 0)])
+
+
+def _with_spans(written: Written, moves: tuple[KeyMove, ...], entered: dict[DocKey, Maybe]) -> Written:
+    """The part of a commit that is watched, with the moves of keys and the documents that have entered spans."""
+    sets: list[Operation] = [SetDoc(doc, cast("Value", value)) for doc, value in entered.items()]
+    operations = (*written.operations, *sets)
+    return Written(written.seq, written.session, operations, written.seen, (*written.brought, *entered), moves)
 
 
 def _private(seen: Seen | None, ruled: frozenset[str]) -> list[DocKey]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from headwater.store.collection_record import KeyMove
 from headwater.store.commit import (
     Absent,
     Committed,
@@ -18,6 +19,7 @@ from headwater.store.commit import (
     Read,
     Refused,
     SetDoc,
+    SpanRead,
     ValueIs,
 )
 from headwater.sync.frame_limits import FRAME_BYTES_MAX, PENDING_MAX, WATCHES_MAX
@@ -25,6 +27,7 @@ from headwater.sync.frames import (
     Ack,
     AskChanged,
     AskObservations,
+    AskShifted,
     Bye,
     Changed,
     CommitFailed,
@@ -43,16 +46,21 @@ from headwater.sync.frames import (
     Proof,
     Pull,
     PutObservations,
+    SeenSpan,
+    Shifted,
     SpaceOpened,
+    SpanKeys,
     Transact,
+    Unspan,
     Unwatch,
     Watch,
+    WatchSpan,
     Welcome,
     Written,
 )
 from headwater.values.address import Depth
 from headwater.values.codec import digest
-from headwater.values.ids import MAIN, BranchId, DocKey, LocalSeq, Seq, SessionId
+from headwater.values.ids import MAIN, BranchId, DocId, DocKey, LocalSeq, Seq, SessionId
 from headwater.values.link import LinkRecord
 from headwater.values.patch import (
     Add,
@@ -65,6 +73,7 @@ from headwater.values.patch import (
     Replace,
     Splice,
 )
+from headwater.values.sortkey import AFTER, encode_field, encode_key
 from headwater.values.tree import Array, Value, freeze
 
 SEAT: Final = DocKey("space/seats.seat-12A")
@@ -80,6 +89,12 @@ NONCE: Final = bytes(range(32))
 SPACE_ID: Final = "7k3q9d4m2x8v1n6p0c5r"
 LINEAGE: Final = bytes(range(8))
 OBSERVED: Final = b"\x93\x01\xc4\x02ab\x91\xb4space/seats.seat-12A"
+INDEX: Final = "order#state"
+OPEN: Final = encode_field("open")
+"""All keys of open orders begin so."""
+ORDERS: Final = tuple(DocKey(f"space/order:{letter * 2}") for letter in "abc")
+KEYS: Final = tuple(encode_key(["open"], DocId(f"order:{letter * 2}")) for letter in "abc")
+PAID: Final = encode_key(["paid"], DocId("order:aa"))
 
 
 def items(*values: object) -> Array:
@@ -214,6 +229,25 @@ FROM_CLIENT: Final[list[tuple[str, FromClient]]] = [
             notes=((DocKey("space/seats.free"), OBSERVED, (Read(SEAT, (), Seq(6)),), ()),),
         ),
     ),
+    (
+        "transact, spans that were read",
+        Transact(
+            10,
+            (PatchDoc(ORDERS[1], (Replace(("state",), "paid"),)),),
+            spans=(
+                SpanRead(INDEX, OPEN, OPEN + AFTER, Seq(6)),
+                SpanRead(INDEX, OPEN, KEYS[1] + b"\0", Seq(6), ("cents",), ((LocalSeq(9), LocalSeq(9)),), (ORDERS[0],)),
+            ),
+        ),
+    ),
+    (
+        "transact, spans that a run without a result has read",
+        Transact(
+            11,
+            notes=((DocKey("space/seats.free"), OBSERVED, (), ()),),
+            note_spans=((SpanRead(INDEX, OPEN, OPEN + AFTER, Seq(6)),),),
+        ),
+    ),
     ("watch", Watch(QUESTION + 1, ((SEAT, 0), (COUNT, 5)), ("space/seats.",), follow=100)),
     ("watch, nothing", Watch(QUESTION + 2)),
     ("watch, as of a place", Watch(QUESTION + 3, ((SEAT, 2**62),), at=3)),
@@ -226,6 +260,19 @@ FROM_CLIENT: Final[list[tuple[str, FromClient]]] = [
     ("changed?", AskChanged(QUESTION + 8, COUNT, (((), False), (("a", 0), True)), 5)),
     ("notes", PutObservations(((DocKey("space/seats.free"), OBSERVED, (Read(SEAT, (), Seq(6)),), ()),))),
     ("notes, only what is gone", PutObservations((), (DocKey("space/seats.free"),))),
+    (
+        "notes, spans that were read",
+        PutObservations(
+            ((DocKey("space/seats.free"), OBSERVED, (), ()),),
+            spans=((SpanRead(INDEX, OPEN, OPEN + AFTER, Seq(6)),),),
+        ),
+    ),
+    ("span", WatchSpan(QUESTION + 10, INDEX, OPEN, OPEN + AFTER, limit=2, docs=2)),
+    ("span, backwards", WatchSpan(QUESTION + 11, INDEX, OPEN, OPEN + AFTER, limit=2, reverse=True, docs=2, room=4096)),
+    ("span, known before", WatchSpan(QUESTION + 12, INDEX, OPEN, KEYS[1] + b"\0", docs=2, at=6, known=True)),
+    ("span, only watched", WatchSpan(QUESTION + 13, INDEX, OPEN, OPEN + AFTER, limit=0, at=6, known=True)),
+    ("unspan", Unspan((QUESTION + 10,))),
+    ("shifted?", AskShifted(QUESTION + 14, (((SeenSpan(INDEX, OPEN, OPEN + AFTER, ("cents",)),), 6),))),
     ("ack", Ack(6)),
     ("ping", Ping(QUESTION + 9)),
     ("ping, the largest number", Ping(2**63 - 1)),
@@ -302,6 +349,29 @@ FROM_SERVER: Final[list[tuple[str, FromServer]]] = [
         News(Seq(10), (Written(Seq(10), BOB, (SetDoc(DocKey("space/seats.label"), "12A: bob"),), (0, OBSERVED)),)),
     ),
     (
+        "news, a document that enters a span",
+        News(
+            Seq(11),
+            (
+                Written(
+                    Seq(11),
+                    BOB,
+                    (SetDoc(ORDERS[0], freeze({"state": "open", "cents": 5})),),
+                    brought=(ORDERS[0],),
+                    moves=(KeyMove(INDEX, None, KEYS[0]),),
+                ),
+            ),
+        ),
+    ),
+    (
+        "news, a key that leaves a span",
+        News(Seq(12), (Written(Seq(12), BOB, (), moves=(KeyMove(INDEX, KEYS[1], None),)),)),
+    ),
+    (
+        "news, a key that moves within a span",
+        News(Seq(12), (Written(Seq(12), BOB, (), moves=(KeyMove(INDEX, KEYS[0], PAID),)),)),
+    ),
+    (
         "news, refusals",
         News(
             Seq(10),
@@ -331,6 +401,24 @@ FROM_SERVER: Final[list[tuple[str, FromServer]]] = [
     ),
     ("kept, nothing", Observations(QUESTION + 7, Seq(10), (), {}, (DocKey("space/seats.label"),))),
     ("changed", Changed(QUESTION + 8, True)),
+    (
+        "keys",
+        SpanKeys(
+            QUESTION + 10,
+            Seq(6),
+            KEYS[:2],
+            KEYS[1] + b"\0",
+            docs=(
+                FoundDoc(ORDERS[0], Seq(5), (freeze({"state": "open", "cents": 5}),)),
+                FoundDoc(ORDERS[1], Seq(6), (freeze({"state": "open", "cents": 7}),)),
+            ),
+        ),
+    ),
+    ("keys, all of them, backwards", SpanKeys(QUESTION + 11, Seq(6), KEYS[1::-1])),
+    ("keys, what has changed", SpanKeys(QUESTION + 12, Seq(8), at=6, gone=(KEYS[1],), came=(KEYS[0],))),
+    ("keys, nothing has changed", SpanKeys(QUESTION + 13, Seq(6), at=6)),
+    ("shifted", Shifted(QUESTION + 14, Seq(8), ((ORDERS[0],),))),
+    ("shifted, it is not known", Shifted(QUESTION + 14, Seq(8), ((DocKey("space/collection:order"),),))),
     ("pong", Pong(QUESTION + 9)),
     (
         "trouble",

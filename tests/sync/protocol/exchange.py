@@ -15,6 +15,7 @@ from headwater.cells.pending_commit import Failure, Pulled
 from headwater.errors import AccessError
 from headwater.server.spaces.space_answers import answer
 from headwater.store.backends.memory_backend import MemoryBackend
+from headwater.store.collection_record import CollectionRecord
 from headwater.store.commit import (
     Absent,
     Commit,
@@ -30,14 +31,11 @@ from headwater.store.commit import (
 from headwater.store.engine import Engine
 from headwater.sync.client_session import ClientSession, Item
 from headwater.sync.frames import (
-    AskChanged,
-    AskObservations,
     FromClient,
     FromServer,
     Open,
     Ping,
     Proof,
-    Pull,
     SpaceOpened,
     Transact,
     Unwatch,
@@ -46,6 +44,7 @@ from headwater.sync.frames import (
     checked,
     encode_frame,
 )
+from headwater.sync.server_port import Question
 from headwater.sync.server_session import ServerSession
 from headwater.sync.watches import Watches
 from headwater.testing.sim_clock import SimClock
@@ -111,6 +110,7 @@ class Desk:
         )
         self.watched = self.talk.watched
         self.prefixes = self.talk.prefixes
+        self.spans = self.talk.spans
 
     @property
     def session(self) -> SessionId:
@@ -143,6 +143,9 @@ class Desk:
     def may_change(self, kind: str) -> bool:  # noqa: ARG002
         return True
 
+    def collection(self, kind: str) -> CollectionRecord | None:
+        return self._place.engine.collections.records(self.talk.branch).get(kind)
+
     def may(self, right: str) -> bool:
         return right in self.rights
 
@@ -169,12 +172,17 @@ class Desk:
         self._place.engine.observe(notes)
         self._place.engine.release(MAIN, gone)
 
-    def look(self, asked: Watch | Pull | AskObservations | AskChanged) -> None:
+    def look(self, asked: Question) -> None:
         found = answer(self._place.engine, self, asked)
         self.talk.answered()
         if found.watches:
             self._place.watches.add(self, found.docs, found.prefixes)
+        if found.span is not None:
+            self._place.watches.spans.add(self, found.span)
         self.push(found.frame)
+
+    def unspan(self, numbers: tuple[int, ...]) -> None:
+        self._place.watches.spans.remove(self, numbers)
 
     def unwatch(self, asked: Unwatch) -> None:
         self._place.watches.remove(self, asked.docs, asked.prefixes)

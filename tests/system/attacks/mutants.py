@@ -8,13 +8,25 @@ from typing import Any
 
 import msgspec
 
-from headwater.store.commit import Absent, DeleteDoc, OriginCommitted, PatchDoc, PendingRead, Read, SetDoc, ValueIs
+from headwater.store.commit import (
+    Absent,
+    DeleteDoc,
+    OriginCommitted,
+    PatchDoc,
+    PendingRead,
+    Read,
+    SetDoc,
+    SpanRead,
+    ValueIs,
+)
 from headwater.store.observations import encode_observation
 from headwater.sync.frames import (
+    EXTENSIONS,
     VERSION,
     Ack,
     AskChanged,
     AskObservations,
+    AskShifted,
     FromClient,
     Hello,
     Open,
@@ -22,9 +34,12 @@ from headwater.sync.frames import (
     Proof,
     Pull,
     PutObservations,
+    SeenSpan,
     Transact,
+    Unspan,
     Unwatch,
     Watch,
+    WatchSpan,
     encode_frame,
 )
 from headwater.values.ids import LocalSeq, SessionId
@@ -32,7 +47,7 @@ from headwater.values.patch import Add, Append, Increment, Move, Remove, Replace
 from tests.system.attacks.raw import BINARY, ws_frame
 from tests.system.attacks.served import doc
 
-HELLO = encode_frame(Hello((VERSION,)))
+HELLO = encode_frame(Hello((VERSION,), can=EXTENSIONS))
 _VALUE: Any = {"a": [1, -2, 3.5, None, True], "b": {"c": "text", "d": b"bytes"}, "é": 2**40, "/": "no link"}
 _BODY = encode_observation(b"code", [(doc("a"), (), 0), (doc("b"), ("x", 1), 1)])
 
@@ -70,10 +85,51 @@ VALID: list[FromClient] = [
     PutObservations(((doc("a"), _BODY, (), ()),), (doc("b"),)),
     Ack(0),
     Ping(8),
+    WatchSpan(9, "order#state", b" open\0", b" open\0\xff", 20, docs=5, at=3),
+    WatchSpan(10, "draft#", b" ann\0", b" ann\0\xff", reverse=True, at=0, known=True),
+    Unspan((9, 10)),
+    AskShifted(11, (((SeenSpan("order#", b"", b"\xff", ("state",)),), 2),)),
+    Transact(
+        12,
+        spans=(
+            SpanRead("order#", b"", b"\xff", 0, ("state",), ((LocalSeq(1), LocalSeq(2)),), (doc("order:1"),)),  # type: ignore[arg-type]  # a place
+        ),
+        note_spans=((SpanRead("draft#", b" ann\0", b" ann\0\xff", 0),),),  # type: ignore[arg-type]  # as above
+        notes=((doc("e"), _BODY, (), ()),),
+    ),
 ]
 VALID_BYTES = [encode_frame(frame) for frame in VALID]
-_KEYS = ["t", "number", "operations", "docs", "reads", "seq", "space/a", "x", "notes", "prefixes", "versions", ""]
-_KINDS = ["hello", "open", "transact", "watch", "pull", "kept?", "changed?", "notes", "ack", "ping", "bye", "unwatch"]
+_KEYS = [
+    "t",
+    "number",
+    "operations",
+    "docs",
+    "reads",
+    "seq",
+    "space/a",
+    "x",
+    "notes",
+    "prefixes",
+    "versions",
+    "spans",
+    "lo",
+    "",
+]
+_KINDS = [
+    "hello",
+    "open",
+    "transact",
+    "watch",
+    "pull",
+    "kept?",
+    "changed?",
+    "notes",
+    "ack",
+    "ping",
+    "bye",
+    "unwatch",
+    "span",
+]
 _HEADS = bytes([0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC1, *range(0xC4, 0xE0), 0xFF, 0x7F])
 
 

@@ -15,10 +15,10 @@ from headwater.access.access_control import AccessControl
 from headwater.access.rights import Right
 from headwater.errors import AccessError
 from headwater.host.system_clock import SystemClock
+from headwater.store.collection_record import CollectionRecord, Index, user_prefix
 from headwater.store.commit import Commit, Committed, NewObservation, SetDoc, encode_operations
+from headwater.store.index_field import IndexField
 from headwater.sync.frames import (
-    AskChanged,
-    AskObservations,
     FromServer,
     Open,
     Ping,
@@ -27,10 +27,12 @@ from headwater.sync.frames import (
     SpaceOpened,
     Unwatch,
     Watch,
+    WatchSpan,
     encode_frame,
 )
-from headwater.sync.server_port import ServerPort
+from headwater.sync.server_port import Question, ServerPort
 from headwater.sync.server_session import Close, ServerSession, ServerState
+from headwater.sync.span_watches import WatchedSpan
 from headwater.values.ids import MAIN, DocKey, Seq, SessionId
 from tests.server.running import ServeProcess, settle_in
 from tests.support.halves import examples
@@ -44,6 +46,10 @@ OVER_SOCKETS, WARM_UP, GROWTH_MAX = (50_000, 75_000, 1.05) if IN_FULL else (8_00
 """Frames, those before memory is looked at, and by how much it may grow then: an allocator needs a while to settle."""
 SEED = int(os.environ.get("HEADWATER_SEED", "1"))
 OWN = ("space/", "user:ann/", "session:ann:s/")
+RECORDS = {
+    "order": CollectionRecord("order", indexes=(Index((IndexField("state"),)),)),
+    "draft": CollectionRecord("draft", "user"),
+}
 CODES = {Close.PROTOCOL, Close.FORBIDDEN, 1000}
 
 
@@ -101,7 +107,18 @@ class FuzzDesk:
     def note(self, notes: tuple[NewObservation, ...], gone: tuple[DocKey, ...]) -> None:
         assert all(each.startswith(OWN) for each in (*gone, *(note.doc for note in notes)))
 
-    def look(self, asked: Watch | Pull | AskObservations | AskChanged) -> None:
+    def collection(self, kind: str) -> CollectionRecord | None:
+        return RECORDS.get(kind)
+
+    def unspan(self, numbers: tuple[int, ...]) -> None:
+        for number in numbers:
+            self.talk.spans.pop(number, None)
+
+    def look(self, asked: Question) -> None:
+        if isinstance(asked, WatchSpan):
+            assert asked.lo < asked.hi
+            assert asked.index.startswith("order#") or asked.lo.startswith(user_prefix("ann"))
+            self.talk.spans[asked.number] = WatchedSpan(asked.number, asked.index, asked.lo, asked.hi, asked.docs > 0)
         if isinstance(asked, Watch | Pull):
             assert all((each if isinstance(each, str) else each[0]).startswith(OWN) for each in asked.docs)
             assert all(prefix.startswith(OWN) for prefix in asked.prefixes)
@@ -111,7 +128,8 @@ class FuzzDesk:
         pass
 
     def denied(self, asked: str, error: AccessError) -> None:
-        assert (asked, error.code) in {(each, "HW403") for each in ("transact", "watch", "pull", "kept?", "changed?")}
+        asking = ("transact", "watch", "pull", "span", "kept?", "changed?")
+        assert (asked, error.code) in {(each, "HW403") for each in asking}
 
     def left(self) -> None:
         pass

@@ -236,7 +236,7 @@ def test_a_document_that_is_too_large_is_refused(served: Served, size: int) -> N
 
 
 def test_an_answer_that_is_larger_than_a_frame_is_refused(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.server.spaces.space_answers.FRAME_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr("headwater.server.spaces.document_gathering.FRAME_BYTES_MAX", 1 << 20)
     space = served.space()
     with served.enter(space) as raw:
         for number in range(1, 6):

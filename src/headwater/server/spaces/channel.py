@@ -34,7 +34,7 @@ from headwater.runtime.expiry import AGAIN_MS, Expiry, expiry_of
 from headwater.server.metrics import Histogram
 from headwater.server.server_limits import PAUSE_S
 from headwater.server.spaces.space_answers import ConnectionPort, SpaceAnswer, made
-from headwater.server.spaces.space_rules import SpaceRules, changed_rules
+from headwater.server.spaces.space_rules import SpaceRules, are_rules_changed, changed_records, dropped_indexes
 from headwater.server.spaces.space_turns import SpaceTurns
 from headwater.store import resumption
 from headwater.store.collection_rules import Access
@@ -42,16 +42,13 @@ from headwater.store.commit import Commit, CommitOutcome, Committed, NewObservat
 from headwater.store.engine import Engine
 from headwater.store.retention import Retention, is_dropped
 from headwater.sync.frames import (
-    AskChanged,
-    AskObservations,
     ErrorFrame,
     Judged,
     New,
-    Pull,
-    Watch,
     Written,
     encode_frame,
 )
+from headwater.sync.server_port import Question
 from headwater.sync.watches import Watches
 from headwater.values.ids import MAIN, BranchId, DocKey, LocalSeq, SessionId
 
@@ -231,12 +228,12 @@ class Channel:
 
         self._threads.submit(self._use, keep)
 
-    def look(self, connection: ConnectionPort, asked: Watch | Pull | AskObservations | AskChanged) -> None:
+    def look(self, connection: ConnectionPort, asked: Question) -> None:
         """Answer a question in a thread: it may read from the disk."""
         self._use_now()
         self._threads.submit(self._look, connection, asked)
 
-    def _look(self, connection: ConnectionPort, asked: Watch | Pull | AskObservations | AskChanged) -> None:
+    def _look(self, connection: ConnectionPort, asked: Question) -> None:
         try:
             self._use(lambda engine: self._put(made(engine, connection, asked, self._pause)))
         except HeadwaterError as error:
@@ -262,6 +259,10 @@ class Channel:
     def unwatch(self, connection: ConnectionPort, docs: Iterable[DocKey], prefixes: Iterable[str]) -> None:
         """End watches."""
         self._watches[connection.talk.branch].remove(connection, docs, prefixes)
+
+    def unspan(self, connection: ConnectionPort, numbers: Iterable[int]) -> None:
+        """End watches of spans."""
+        self._watches[connection.talk.branch].spans.remove(connection, numbers)
 
     # -- frames out ----------------------------------------------------------------------------------------
 
@@ -316,6 +317,8 @@ class Channel:
             return
         if answered.watches:
             self._watches[connection.talk.branch].add(connection, answered.docs, answered.prefixes)
+            if answered.span is not None:
+                self._watches[connection.talk.branch].spans.add(connection, answered.span)
         connection.reply(answered.frame)
 
     def _tell(self, decided: list[CommitOutcome | Failure]) -> None:
@@ -342,8 +345,15 @@ class Channel:
                 self.decided.observe(now - since)
 
     def _enforce_new_rules(self, decided: list[CommitOutcome | Failure]) -> None:
-        """Have sessions connect again after a change of rules: they ask anew for what they hold."""
-        changed = {branch for branch, _, _ in changed_rules(decided)}
+        """Have sessions connect again after a change of rules or indexes: they ask anew for what they hold."""
+        changed: set[BranchId] = set()
+        for branch, _, before, after in changed_records(decided):
+            if are_rules_changed(before, after):
+                changed.add(branch)
+            if branch in self._watches:
+                # Its keys do not move any more: the client learns that when it asks for them again.
+                for connection in self._watches[branch].spans.watchers_of(dropped_indexes(before, after)):
+                    connection.talk.turned_away("an index was dropped; connect again")
         for connection in list(self.connections.values()) if changed else ():
             if connection.talk.branch in changed and not connection.may("own"):
                 connection.talk.turned_away("the rules of a collection have changed; connect again")

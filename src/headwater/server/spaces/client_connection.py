@@ -19,21 +19,18 @@ from headwater.errors import (
 )
 from headwater.server.server_limits import BEHIND
 from headwater.server.spaces.channel import CANNOT_WRITE, Channel
-from headwater.store.collection_record import kind_of
+from headwater.store.collection_record import CollectionRecord, kind_of
 from headwater.store.collection_rules import Access
 from headwater.store.commit import Commit, NewObservation, Refused
 from headwater.sync.actor_names import check_actor
 from headwater.sync.frames import (
-    AskChanged,
-    AskObservations,
     FromServer,
     Open,
-    Pull,
     SpaceOpened,
     Unwatch,
-    Watch,
     encode_frame,
 )
+from headwater.sync.server_port import Question
 from headwater.sync.server_session import Close, ServerSession, ServerState
 from headwater.values.ids import BranchId, DocKey, Seq, SessionId
 
@@ -85,7 +82,7 @@ class ClientConnection:
         self._admit = admit
         self.channel: Channel | None = None
         # Questions: one is answered at a time, and none while earlier answers are unread.
-        self._asked: deque[Watch | Pull | AskObservations | AskChanged] = deque()
+        self._asked: deque[Question] = deque()
         self._is_answering = False
         self._is_full = False
         self._epoch = 0
@@ -99,6 +96,7 @@ class ClientConnection:
         self.session: SessionId = SessionId("")
         self.watched = self.talk.watched
         self.prefixes = self.talk.prefixes
+        self.spans = self.talk.spans
 
     def __repr__(self) -> str:
         return f"<{self.talk.actor or 'no actor'} in {self.talk.space!r}>"
@@ -183,6 +181,11 @@ class ClientConnection:
         assert self.channel is not None
         return self.channel.rules.may_change(self.talk.branch, kind, self._access())
 
+    def collection(self, kind: str) -> CollectionRecord | None:
+        """The record of a collection of its branch; None if there is none."""
+        assert self.channel is not None
+        return self.channel.rules.record(self.talk.branch, kind)
+
     def refused(self, verdict: Refused) -> None:
         """Record a commit that was refused for lack of a right."""
         if verdict.code in (RuleError.code, AccessError.code):
@@ -203,7 +206,7 @@ class ClientConnection:
         assert self.channel is not None
         self.channel.note(notes, self.talk.branch, gone)
 
-    def look(self, asked: Watch | Pull | AskObservations | AskChanged) -> None:
+    def look(self, asked: Question) -> None:
         """Queue a question."""
         self._asked.append(asked)
         self._answer_next()
@@ -233,6 +236,11 @@ class ClientConnection:
         """End watches."""
         assert self.channel is not None
         self.channel.unwatch(self, asked.docs, asked.prefixes)
+
+    def unspan(self, numbers: tuple[int, ...]) -> None:
+        """End watches of spans."""
+        assert self.channel is not None
+        self.channel.unspan(self, numbers)
 
     def denied(self, asked: str, error: HeadwaterError) -> None:
         """Record a refused attempt."""

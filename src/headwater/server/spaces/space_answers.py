@@ -3,43 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Protocol, cast
+from typing import Protocol
 
 import msgspec
 
-from headwater.errors import ServerLimitError
-from headwater.server.server_limits import SLICE_DOCS
+from headwater.server.spaces.document_gathering import Gathering
+from headwater.server.spaces.span_answers import shifted, span_keys
 from headwater.store import browsing, resumption
 from headwater.store.backend import ObservationRow
-from headwater.store.collection_record import kind_of, record_doc
 from headwater.store.commit import Refused
 from headwater.store.engine import Engine
-from headwater.store.state_cache import DocState
-from headwater.sync.frame_limits import FRAME_BYTES_MAX, LEFT_MAX, PREFETCH_BYTES_MAX
+from headwater.sync.frame_limits import LEFT_MAX
 from headwater.sync.frames import (
     AskChanged,
     AskObservations,
+    AskShifted,
     Changed,
     Docs,
-    FoundDoc,
     FromServer,
     Observations,
     Pull,
     Watch,
+    WatchSpan,
     encode_frame,
 )
+from headwater.sync.server_port import Question
 from headwater.sync.server_session import ServerSession
+from headwater.sync.span_watches import WatchedSpan
 from headwater.sync.watches import Watcher, closure
 from headwater.values.address import Depth
-from headwater.values.codec import encode
-from headwater.values.ids import NEVER, BranchId, DocKey, Seq
-from headwater.values.tree import ABSENT, Maybe, Value
-
-_HEAD_BYTES: Final = 4096
-"""Bytes of a frame besides documents."""
-
-_ENTRY_BYTES: Final = 32
-"""Bytes of a document in a frame besides its key and value."""
+from headwater.values.ids import NEVER, DocKey, Seq
+from headwater.values.tree import ABSENT, Maybe
 
 
 class ConnectionPort(Watcher, Protocol):
@@ -77,12 +71,13 @@ class SpaceAnswer(msgspec.Struct, frozen=True, eq=False):
     watches: bool = False
     # Its sequence number. Creating a branch takes one that is not sent to other clients.
     seq: Seq = NEVER
+    span: WatchedSpan | None = None
 
 
 def made(
     engine: Engine,
     connection: ConnectionPort,
-    asked: Watch | Pull | AskObservations | AskChanged,
+    asked: Question,
     pause: Callable[[], None] = lambda: None,
 ) -> SpaceAnswer:
     """Answer a question, and evict the documents read for it. `pause` is called now and then."""
@@ -95,13 +90,20 @@ def made(
 def answer(
     engine: Engine,
     connection: ConnectionPort,
-    asked: Watch | Pull | AskObservations | AskChanged,
+    asked: Question,
     pause: Callable[[], None] = lambda: None,
 ) -> SpaceAnswer:
     """Answer a question as of the newest sequence number."""
     branch = connection.talk.branch
     if isinstance(asked, AskObservations):
         return SpaceAnswer(connection, encode_frame(_kept(engine, connection, asked)), seq=engine.head)
+    if isinstance(asked, WatchSpan):
+        keys, span = span_keys(engine, connection.talk, asked, pause)
+        docs = tuple([found.doc for found in keys.docs])
+        return SpaceAnswer(connection, encode_frame(keys), docs, (), watches=True, seq=engine.head, span=span)
+    if isinstance(asked, AskShifted):
+        frame = shifted(engine, connection.talk, asked)
+        return SpaceAnswer(connection, encode_frame(frame), seq=engine.head)
     if isinstance(asked, AskChanged) and not connection.may_see(asked.doc):
         # Hidden: nothing can be said about it.
         return SpaceAnswer(connection, encode_frame(Changed(asked.number, changed=True)), seq=engine.head)
@@ -132,77 +134,8 @@ def _row(row: ObservationRow) -> tuple[DocKey, Seq, bytes]:
     return row.doc, row.seq, row.body
 
 
-class _Gathering:
-    """Collects documents for an answer, within its size limit. Each is encoded once, for its size and for the frame."""
-
-    def __init__(self, engine: Engine, branch: BranchId, asked: Watch | Pull, pause: Callable[[], None]) -> None:
-        self._engine = engine
-        self._pause = pause
-        self._read = 0
-        self._branch = branch
-        self._at = asked.at
-        self.found: dict[DocKey, FoundDoc] = {}
-        self.newer: list[FoundDoc] = []
-        self.left_bytes = PREFETCH_BYTES_MAX
-        self._most_bytes = FRAME_BYTES_MAX - _HEAD_BYTES
-        # For documents that the client has not named.
-        self.room = (asked.room if isinstance(asked, Watch) else 0) or FRAME_BYTES_MAX
-        # Unchanged documents: watched, but not sent.
-        self.same: list[DocKey] = []
-
-    def add(self, doc: DocKey, have: int = -1) -> Maybe:
-        """Add a document that the client has named."""
-        state = self._state(doc)
-        if state.seq == have:
-            self.same.append(doc)
-        else:
-            self._take(*_found(doc, state.seq, state.value))
-        return state.value
-
-    def add_hidden(self, doc: DocKey) -> None:
-        """Add a document that the client may not see: it does not exist, as of the rules that hide it."""
-        rules = self._engine.states.get(self._branch, record_doc(kind_of(doc)))
-        self._take(*_found(doc, rules.seq, ABSENT))
-
-    def add_if_room(self, doc: DocKey, size: int = 0) -> DocState | None:
-        """Add a document of about this size. None if there is no room for it; a large one is not even loaded."""
-        if size > self.room:
-            return None
-        state = self._state(doc)
-        found, size = _found(doc, state.seq, state.value)
-        if size > self.room:
-            return None
-        self.room -= size
-        self._take(found, size)
-        return state
-
-    def _state(self, doc: DocKey) -> DocState:
-        self._read += 1
-        if not self._read % SLICE_DOCS:
-            self._pause()
-        return self._engine.states.get(self._branch, doc)
-
-    def _take(self, now: FoundDoc, size: int) -> None:
-        at, doc = self._at, now.doc
-        if at is not None and now.seq > at >= self._engine.documents.horizon.seq:
-            then = self._engine.documents.at(self._branch, doc, Seq(at))
-            self.newer.append(now)
-            self._spend(size)
-            now, size = _found(doc, then.seq, then.value)
-        self.found[doc] = now
-        self._spend(size)
-
-    def _spend(self, size: int) -> None:
-        """Count a document. Requested documents may exceed the limit for linked ones, up to a frame."""
-        self.left_bytes -= size
-        self._most_bytes -= size
-        if self._most_bytes < 0:
-            message = f"the answer has more than {FRAME_BYTES_MAX:,} bytes; ask for fewer documents at once"
-            raise ServerLimitError(message)
-
-
 def _docs(engine: Engine, connection: ConnectionPort, asked: Watch | Pull, pause: Callable[[], None]) -> SpaceAnswer:
-    gathered = _Gathering(engine, connection.talk.branch, asked, pause)
+    gathered = Gathering(engine, connection.talk.branch, asked.at, asked.room if isinstance(asked, Watch) else 0, pause)
     start: list[tuple[DocKey, Maybe]] = []
     hidden: set[DocKey] = set()
     for each in asked.docs:
@@ -237,7 +170,7 @@ def _by_prefix(
     engine: Engine,
     connection: ConnectionPort,
     asked: Watch | Pull,
-    gathered: _Gathering,
+    gathered: Gathering,
     start: list[tuple[DocKey, Maybe]],
 ) -> list[DocKey] | None:
     """Add the documents with a prefix. Returns those without room; None if not all documents can be named."""
@@ -257,12 +190,3 @@ def _by_prefix(
             else:
                 start.append((doc, state.value))
     return left
-
-
-def _found(doc: DocKey, seq: Seq, value: Maybe) -> tuple[FoundDoc, int]:
-    """A document as it is sent, and its size in a frame."""
-    if value is ABSENT:
-        return FoundDoc(doc, seq), len(doc) + _ENTRY_BYTES
-    body = encode(value)
-    # Encoded already: the frame takes the bytes as they are.
-    return FoundDoc(doc, seq, (cast("Value", msgspec.Raw(body)),)), len(doc) + _ENTRY_BYTES + len(body)
