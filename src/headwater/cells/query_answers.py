@@ -100,13 +100,16 @@ class Answers(Generic[D]):
     def _over(self, field: OrderedField, verb: str) -> Evaluation[D]:
         """The evaluation for an answer that needs a field of each document: of an index, of a total, or by a scan."""
         asked = self._asked
-        plain = Evaluation(asked)
-        if asked.is_scan or plain.has(field.name) or asked.source.has_total(field.field, plain.exact):
-            return plain
-        plain.check_current([field.name])
+        if asked.is_scan or asked.source.has_total(field.field, asked.compared):
+            return Evaluation(asked)
         try:
             return Evaluation(asked, has_field=field.name)
         except QueryError:
+            # Of the conditions, if there is no index for these; or of a former type.
+            plain = Evaluation(asked)
+            plain.check_current([field.name])
+            if asked.source.has_total(field.field, plain.exact):
+                return plain
             name, by = f"{self._cls}.{field.name}", sorted(plain.exact or ())
             told = ", ".join(f"{self._cls}.{each}" for each in by)
             whole = f", by={told}" if len(by) == 1 else f", by=({told})" if by else ""

@@ -170,8 +170,8 @@ class _Service(NamedTuple):
     order_at: int | None
 
 
-def planned(wanted: Wanted, indexes: Sequence[NamedIndex], what: str, kind: str) -> QueryPlan:
-    """The plan of a query. Raises QueryError if no index serves it."""
+def planned(wanted: Wanted, indexes: Sequence[NamedIndex], what: object, kind: str) -> QueryPlan:
+    """The plan of a query. Raises QueryError if no index serves it. `what` is the query, for its text in messages."""
     if wanted.is_scan:
         return _scan(wanted, indexes, what)
     found = [each for each in (_service(wanted, named) for named in indexes) if each is not None]
@@ -203,7 +203,7 @@ def _order_start(wanted: Wanted, names: list[str], count: int) -> int | None:
     return next((at for at in range(count, -1, -1) if names[at : at + len(ordered)] == ordered), None)
 
 
-def _scan(wanted: Wanted, indexes: Sequence[NamedIndex], what: str) -> QueryPlan:
+def _scan(wanted: Wanted, indexes: Sequence[NamedIndex], what: object) -> QueryPlan:
     """The index that serves most conditions; all others are checked."""
     exact, ranged = wanted.exact, wanted.ranged
     found: list[_Service] = []
@@ -221,7 +221,7 @@ def _scan(wanted: Wanted, indexes: Sequence[NamedIndex], what: str) -> QueryPlan
     return QueryPlan(best.named, _spans(wanted, best, what), rest, wanted.order if best.order_at is None else ())
 
 
-def _spans(wanted: Wanted, service: _Service, what: str) -> tuple[SpanPart, ...]:
+def _spans(wanted: Wanted, service: _Service, what: object) -> tuple[SpanPart, ...]:
     names = _names(service.named)[: service.compared]
     parts = [wanted.tests[name].intervals for name in names]
     count = 1
@@ -243,7 +243,7 @@ def _spans(wanted: Wanted, service: _Service, what: str) -> tuple[SpanPart, ...]
 # --- refusing -----------------------------------------------------------------------------------------------------
 
 
-def _unserved(wanted: Wanted, what: str, kind: str) -> QueryError:
+def _unserved(wanted: Wanted, what: object, kind: str) -> QueryError:
     ordered, ranged = wanted.ordered, wanted.ranged
     names = [*(name for name in wanted.tests if wanted.tests[name].is_exact)]
     if len(ranged) > 1 or (ranged and ordered and ordered[0] != ranged[0]):

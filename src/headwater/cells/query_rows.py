@@ -49,6 +49,12 @@ class Asked(Generic[D]):
     is_scan: bool = False
     filters: tuple[Callable[[D], object], ...] = ()
 
+    @property
+    def compared(self) -> frozenset[str] | None:
+        """The fields that are compared for equality; None if there are other conditions."""
+        names = [field.name for field, condition in self.conditions if condition.operator is Operator.EQUAL]
+        return frozenset(names) if len(names) == len(self.conditions) else None
+
     def __str__(self) -> str:
         text = f"the query of {self.source.cls.__qualname__}"
         if self.conditions:
@@ -90,14 +96,14 @@ class Evaluation(Generic[D]):
         # Fields that some documents have in a former type: no index has these in the order of today.
         self.former: frozenset[str] = frozenset()
         if source.changes.by_field:
-            source.check_indexed(self.space, str(asked))
+            source.check_indexed(self.space, asked)
             self.former = source.former_fields(self.space)
             if asked.is_scan:
                 indexes = tuple(
                     each for each in indexes if not self.former.intersection(field.name for field in each.index.fields)
                 )
-        self.plan: QueryPlan = planned(wanted, indexes, str(asked), source.cls.__qualname__)
-        source.check_indexed(self.space, str(asked))
+        self.plan: QueryPlan = planned(wanted, indexes, asked, source.cls.__qualname__)
+        source.check_indexed(self.space, asked)
         self.check_current([field.name for field in self.plan.named.index.fields])
         if self.tx is None and self.space.inbox:
             self.space.runtime.catch_up()

@@ -271,7 +271,7 @@ class QuerySource(Generic[D]):
         """The space in this context, and the transaction of this code."""
         return find(self.owner, self, use)
 
-    def check_indexed(self, space: SpacePort, what: str) -> None:
+    def check_indexed(self, space: SpacePort, what: object) -> None:
         """Raise QueryError if the space does not answer queries."""
         if self.kind not in space.replica.collections:
             raise QueryError(_NOT_ATTACHED.format(what=what), space=space.name)

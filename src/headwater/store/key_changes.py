@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 KeyPair: TypeAlias = tuple[bytes | None, bytes | None]
@@ -33,7 +33,12 @@ class KeyChanges:
             if after is not None and not _take(self.gone, after):
                 insort(self.added, after)
 
-    def _lay_many(self, moves: Iterable[KeyPair]) -> None:
+    def _lay_many(self, moves: Sequence[KeyPair]) -> None:
+        if not self.gone and all(before is None for before, _ in moves):
+            # Documents that are new: nothing goes, and no key can be there already. Two sorted parts: one merge.
+            self.added = self.added + sorted([after for _, after in moves if after is not None])
+            self.added.sort()
+            return
         # What changes in the two lists: these are long while a collection is filled, and are merged, not sorted anew.
         gone, added = _ListChange(self.gone), _ListChange(self.added)
         for before, after in moves:

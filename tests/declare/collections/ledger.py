@@ -127,6 +127,7 @@ class Ledger:
             "most": max(cents, default=None),
             "groups": Counter(row.state for row in model.values()),
             "sums": dict(sums),
+            "noted": sum(number for number, row in model.items() if row.note == "a"),
             "values": sorted((number, row.note) for number, row in opened.items()),
             "scanned": max((row.cents for row in model.values() if row.note == "a"), default=None),
             "exists": any(row.state == "paid" and row.cents > 50 for row in model.values()),

@@ -67,6 +67,15 @@ def test_documents_that_exist_are_refused() -> None:
         assert made.orders.count() == 1
 
 
+def test_what_is_no_sequence_of_documents_is_refused() -> None:
+    made = Shop()
+    with made.open():
+        for given in (None, 5, Order):
+            with pytest.raises(UsageError, match="takes a generator, or a list of mappings, and got") as caught:
+                made.orders.insert_many(given)  # type: ignore[arg-type]
+            assert caught.value.code == "HW100"
+
+
 @pytest.mark.parametrize("row", [None, 3, "text", ("number", 1)])
 def test_row_of_another_kind_is_refused(row: object) -> None:
     made = Shop(Order.number)
@@ -118,7 +127,7 @@ def test_batches_before_an_error_stay_and_a_note_says_how_many() -> None:
     with made.open():
         with pytest.raises(KeyboardInterrupt) as caught:
             made.orders.insert_many(rows(), batch=3)
-        assert caught.value.__notes__ == ["insert_many: 6 documents before that stored"]
+        assert caught.value.__notes__ == ["insert_many: 6 documents before that are stored"]
         assert numbers(made.orders.order_by(Order.number)) == [0, 1, 2, 3, 4, 5]
 
 

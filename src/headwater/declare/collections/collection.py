@@ -160,6 +160,9 @@ class Collection(Query[D]):
         size: object = batch
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise UsageError(f"insert_many(...): batch is a number of documents from 1 on, not {safe_repr(batch)}")
+        given: object = rows
+        if not isinstance(given, Iterable):
+            raise UsageError(f"insert_many(...) takes a generator, or a list of mappings, and got {safe_repr(given)}")
         source = self._source
         space, tx = source.context(WRITTEN)
         gathered = Gathered(source.cls, space)
@@ -180,7 +183,8 @@ class Collection(Query[D]):
                 raise UsageError(f"insert_many(...): {message} and not passed on; yield each of them")
         except BaseException as error:
             if tx is None:
-                add_note(error, f"insert_many: {count_text(done, 'document')} before that stored")
+                verb = "is" if done == 1 else "are"
+                add_note(error, f"insert_many: {count_text(done, 'document')} before that {verb} stored")
             raise
         return done
 
