@@ -28,6 +28,7 @@ PURE: Final[dict[str, str]] = {
             "cells/moved_document.py",
             "cells/pending_commit.py",
             "cells/span_records.py",
+            "cells/total_reads.py",
             "cells/traverse.py",
             "scheduler/events/event.py",
             "scheduler/events/outgoing_entry.py",
