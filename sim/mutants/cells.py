@@ -35,9 +35,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _m(
         "elided_over_layer",
-        "cells.transaction:Transaction._is_elidable",
-        "not draft.mark.count and (draft.edit_inputs is None or not draft.edit_inputs.of(path, _DEEP))",
-        "draft.edit_inputs is None or not draft.edit_inputs.of(path, _DEEP)",
+        "cells.drafts:Draft.is_elidable",
+        "not self.mark.count and (self.edit_inputs is None or not self.edit_inputs.of(path, _DEEP))",
+        "self.edit_inputs is None or not self.edit_inputs.of(path, _DEEP)",
         "INV-7",
     ),
     _m(

@@ -54,8 +54,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _m(
         "any_code",
         "scheduler.runs.persistence:Persistence._valid",
-        "code is None or observation.fingerprint != code()",
-        "code is None",
+        "node.fingerprint is None or observation.fingerprint != node.taken_fingerprint()",
+        "node.fingerprint is None",
         "I7",
     ),
     _m(

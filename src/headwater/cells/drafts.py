@@ -15,7 +15,7 @@ from headwater.values.address import Depth, address_text, overlaps
 from headwater.values.ids import DocKey
 from headwater.values.overlap import touches
 from headwater.values.patch import PatchOp
-from headwater.values.tree import ABSENT
+from headwater.values.tree import ABSENT, Path
 
 Versions: TypeAlias = dict[ReadKey, Mark | None]
 """The reads of a commit, with the versions that it is based on."""
@@ -35,6 +35,12 @@ class Draft:
     def __init__(self, mark: Mark) -> None:
         self.mark = mark
         self.value = mark.value
+
+    def is_elidable(self, path: Path) -> bool:
+        """Whether a write without effect can be dropped: not on a layer that may be rolled back, nor after an edit."""
+        if self.whole:
+            return True
+        return not self.mark.count and (self.edit_inputs is None or not self.edit_inputs.of(path, _DEEP))
 
 
 def operations_of(seen: dict[DocKey, Mark], drafts: dict[DocKey, Draft]) -> list[Operation]:

@@ -2,6 +2,8 @@
 
 Keys are read in slices: confirmed ones, with pending commits of the session, without what has changed since the first
 read, and with the transaction's own writes. A read that ended early is a read up to the last key that was seen.
+
+Length: one record of what a transaction has read, by keys, by fields and by answers, checked together at its end.
 """
 
 from __future__ import annotations

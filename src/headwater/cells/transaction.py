@@ -259,7 +259,7 @@ class Transaction:
         if path:
             there = get(draft.value, path)
             self._apply(draft, Add(path, value) if there is ABSENT else Replace(path, value))
-        elif draft.value != value or not (same(draft.value, value) and self._is_elidable(draft, path)):
+        elif draft.value != value or not (same(draft.value, value) and draft.is_elidable(path)):
             self._put(draft, value)
 
     def put(self, doc: DocKey, value: Value) -> None:
@@ -286,7 +286,7 @@ class Transaction:
     def delete(self, doc: DocKey) -> None:
         """Delete the document."""
         draft = self._begin_write(doc, ())
-        if draft.value is not ABSENT or not self._is_elidable(draft, ()):
+        if draft.value is not ABSENT or not draft.is_elidable(()):
             self._put(draft, ABSENT)
 
     def require(self, precondition: Precondition) -> None:
@@ -325,7 +325,7 @@ class Transaction:
 
     def _apply(self, draft: Draft, op: PatchOp) -> None:
         after, touched = apply_patch(draft.value, op)
-        if not touched and self._is_elidable(draft, op.path):
+        if not touched and draft.is_elidable(op.path):
             return
         draft.value = after
         self.wrote = True
@@ -342,13 +342,6 @@ class Transaction:
             ops[-1] = op
             return
         ops.append(op)
-
-    @staticmethod
-    def _is_elidable(draft: Draft, path: Path) -> bool:
-        """Whether a write without effect can be dropped: not on a layer that may be rolled back, nor after an edit."""
-        if draft.whole:
-            return True
-        return not draft.mark.count and (draft.edit_inputs is None or not draft.edit_inputs.of(path, _DEEP))
 
     @property
     def is_open(self) -> bool:

@@ -54,7 +54,7 @@ from headwater.store.document import Documents
 from headwater.store.entries import Entries
 from headwater.store.features import COLLECTIONS, parse
 from headwater.store.guard import RECORDS, declares, misfit, objection
-from headwater.store.key_changes import KeyChanges
+from headwater.store.key_changes import KeyChanges, LaterChanges
 from headwater.store.sessions import Session, Sessions
 from headwater.store.shifts import Feed
 from headwater.store.span_conflicts import SpanView, first_hit
@@ -70,19 +70,6 @@ _NO_SHIFTS: Final[list[Shift]] = []
 _NO_RECORDS: Final[Mapping[str, CollectionRecord]] = {}
 
 IndexKey: TypeAlias = tuple[BranchId, str]
-
-
-class LaterChanges:
-    """The changes of an index after a commit, as far as they are known."""
-
-    __slots__ = ("changes", "since", "through", "undone")
-
-    def __init__(self, since: Seq, through: Seq, undone: int, changes: KeyChanges) -> None:
-        self.since = since
-        self.through = through
-        # How often commits had been forgotten when it was begun.
-        self.undone = undone
-        self.changes = changes
 
 
 class Collections:

@@ -51,13 +51,12 @@ from headwater.store.commit import (
     encode_entry,
 )
 from headwater.store.conflict import affects, first_unseen, possible_touches
-from headwater.store.decided_commit import Recent
 from headwater.store.document import Documents, unfolded
 from headwater.store.elision import elided, is_elided, newer_basis, operations_digest, seen_through
 from headwater.store.features import COLLECTIONS
 from headwater.store.folding import build_fold
 from headwater.store.preconditions import unmet_by
-from headwater.store.same_reads import is_same_pending_read, is_same_read
+from headwater.store.same_reads import is_same_pending_read, is_same_read, writes_in_log
 from headwater.store.sessions import NO_SESSION, Session, Sessions
 from headwater.store.state_cache import DocState, StateCache, are_all_writes, ends_with_whole_layer, layered_writes
 from headwater.store.store_limits import FOLD_BYTES, FOLD_COMMITS
@@ -201,12 +200,12 @@ class Engine:
             if any(self._sessions.first_missing(session, *each) for each in pending.layers):
                 return False
             state = self.states.get(branch, pending.doc)
-            later = self._writes_in_log(branch, state, pending)
+            later = writes_in_log(documents, branch, state, pending, self.head)
             if not is_same_pending_read(documents, branch, state, session, pending, later):
                 return False
         return True
 
-    def _decide(self, submission: Submission, batch: _Batch) -> CommitOutcome:  # noqa: C901  # every commit passes here
+    def _decide(self, submission: Submission, batch: _Batch) -> CommitOutcome:  # noqa: C901, PLR0912  # every commit
         commit = submission.commit
         if submission.observations:
             self._observe(submission.observations, batch)
@@ -422,20 +421,9 @@ class Engine:
         if later is None:
             if read.basis < self.documents.horizon.seq:
                 return commit_refusals.read_conflict(read.doc, read, state.seq)
-            later = self._writes_in_log(branch, state, read)
+            later = writes_in_log(self.documents, branch, state, read, self.head)
         unseen = first_unseen(read.path, read.depth, layered_writes(later, session, read))
         return None if unseen is None else commit_refusals.read_conflict(read.doc, read, unseen)
-
-    def _writes_in_log(self, branch: BranchId, state: DocState, read: PendingRead) -> list[Recent]:
-        """Writes since a commit, read from the log with their sessions, newest first."""
-        later = [recent for recent in reversed(state.recent) if recent.seq > self.head]
-        for revision in self.documents.revisions(branch, read.doc, read.basis, self.head):
-            entry = self.documents.entry(revision.seq)
-            assert isinstance(entry, CommitEntry)
-            commit = Commit(entry.session, entry.local_seq, revision.operations)
-            touches = tuple(touch for operation in revision.operations for touch in possible_touches(operation))
-            later.append(Recent(revision.seq, commit, touches))
-        return later
 
     # -- applying ------------------------------------------------------------------------------------------
 

@@ -6,6 +6,8 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
+from headwater.values.ids import Seq
+
 KeyPair: TypeAlias = tuple[bytes | None, bytes | None]
 """The key of a document before and after a commit. None: it has none."""
 
@@ -47,6 +49,19 @@ class KeyChanges:
             if after is not None and not gone.take(after):
                 added.put(after)
         self.gone, self.added = gone.changed(), added.changed()
+
+
+class LaterChanges:
+    """The changes of an index after a commit, as far as they are known."""
+
+    __slots__ = ("changes", "since", "through", "undone")
+
+    def __init__(self, since: Seq, through: Seq, undone: int, changes: KeyChanges) -> None:
+        self.since = since
+        self.through = through
+        # How often commits had been forgotten when it was begun.
+        self.undone = undone
+        self.changes = changes
 
 
 def between(keys: list[bytes], lo: bytes, hi: bytes) -> list[bytes]:

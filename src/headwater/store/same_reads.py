@@ -11,13 +11,14 @@ from collections.abc import Iterable
 
 from headwater.errors import AddressError, LimitError
 from headwater.store.applying import apply_operation
-from headwater.store.commit import PendingRead, Read
+from headwater.store.commit import Commit, CommitEntry, PendingRead, Read
+from headwater.store.conflict import possible_touches
 from headwater.store.decided_commit import Recent
 from headwater.store.document import Documents
 from headwater.store.elision import seen_through
 from headwater.store.sessions import Session
 from headwater.store.state_cache import DocState, layered_writes
-from headwater.values.ids import BranchId
+from headwater.values.ids import BranchId, Seq
 from headwater.values.overlap import touches
 
 
@@ -54,3 +55,17 @@ def is_same_pending_read(  # noqa: PLR0917  # called in one place
     except (AddressError, LimitError):
         return False
     return not touches(read.path, read.depth, seen, state.value)
+
+
+def writes_in_log(
+    documents: Documents, branch: BranchId, state: DocState, read: PendingRead, head: Seq
+) -> list[Recent]:
+    """Writes since the basis of a read, newest first: up to the head from the log, with their sessions."""
+    later = [recent for recent in reversed(state.recent) if recent.seq > head]
+    for revision in documents.revisions(branch, read.doc, read.basis, head):
+        entry = documents.entry(revision.seq)
+        assert isinstance(entry, CommitEntry)
+        commit = Commit(entry.session, entry.local_seq, revision.operations)
+        touched = tuple(touch for operation in revision.operations for touch in possible_touches(operation))
+        later.append(Recent(revision.seq, commit, touched))
+    return later

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headwater.store.commit import Commit, CommitOutcome, Committed, Effect, SetDoc
 from headwater.sync.frames import Judged, Written
+from headwater.sync.span_watches import WatchedSpan
 from headwater.sync.watches import Watches
 from headwater.values.address import doc_key
 from headwater.values.ids import DocKey, LocalSeq, Seq, SessionId
@@ -18,6 +19,7 @@ class Watching:
         self.session = SessionId(name)
         self.watched: dict[DocKey, None] = {}
         self.prefixes: dict[str, None] = {}
+        self.spans: dict[int, WatchedSpan] = {}
         watches.enter(self)
         watches.add(self, [RESULT])
 

@@ -1,4 +1,7 @@
-"""The record of one node, and the table of its statuses."""
+"""The record of one node, and the table of its statuses.
+
+Length: one record, with the table of its statuses, and a reason for each field.
+"""
 
 from __future__ import annotations
 

@@ -31,6 +31,7 @@ from headwater.scheduler.runs.far_port import Far
 from headwater.scheduler.runs.gates import Gates
 from headwater.scheduler.runs.invalidation import Invalidation
 from headwater.scheduler.runs.observed_reads import depth_of, is_sound, reads_of
+from headwater.scheduler.runs.restore_order import row_key, rows_in_turn
 from headwater.scheduler.runs.resumed_node import CHANGED_CODE, FAILED, NOTHING, UNMADE, Resumed
 from headwater.scheduler.scheduler_limits import SPLIT_MAX
 from headwater.scheduler.trace import NodeRestored, Trace
@@ -170,7 +171,7 @@ class Persistence:
         with self._replica.lock:
             node.own_rare().noted_run = run
             named = tuple([span_checks.as_of(each, verdict.seq) for each in spans])
-            self._replica.observations.put(_key(node), body, seen, named)
+            self._replica.observations.put(row_key(node), body, seen, named)
 
     def note_failure(
         self,
@@ -223,7 +224,7 @@ class Persistence:
             if node.rare.spans and self._invalidation.has_shifts:
                 # One of them may have changed, and the node is not notified of it yet.
                 return
-            self._replica.observations.put(_key(node), body, seen, spans)
+            self._replica.observations.put(row_key(node), body, seen, spans)
 
     def _body(self, node: Node, tx: Transaction, *, whole: bool = False) -> bytes | None:
         """The stored form of this run; its digest, if it is unchanged. None: nothing is stored."""
@@ -345,7 +346,7 @@ class Persistence:
 
         `unmade`: nodes whose calls cannot be repeated. `shifted`: what has changed in spans; otherwise all may have.
         """
-        rows = self._rows_in_turn(nodes, listing)
+        rows = rows_in_turn(nodes, listing)
         restored, unchanged = self._restore_rows(rows, listing, unmade)
         # All failures of the rows are known now, and can be compared with those that readers have seen.
         if not self.failing.is_empty:
@@ -389,19 +390,6 @@ class Persistence:
             quick = observation.extra is None and self._is_unchanged(node, row.seq, listing)
             (unchanged if quick else restored)[node] = (row, observation)
         return restored, unchanged
-
-    @staticmethod
-    def _rows_in_turn(nodes: Iterable[Node], listing: Listing) -> list[tuple[ObservationRow | None, Node]]:
-        """The rows of nodes, in the order of their runs: what ran first is mostly above, so most ranks stay."""
-        found: list[tuple[Seq, int, ObservationRow | None, Node]] = []
-        take = listing.rows.pop
-        for node in nodes:
-            if node.fingerprint is not None:
-                row = take(node.stored_as or node.outputs[0], None)
-                # With its number, so that no two are compared by more than numbers.
-                found.append((NEVER if row is None else row.seq, len(found), row, node))
-        found.sort()
-        return [(row, node) for _, _, row, node in found]
 
     def _is_unchanged(self, node: Node, seq: Seq, listing: Listing) -> bool:
         """Whether none of its reads was written after its run."""
@@ -595,8 +583,3 @@ class Persistence:
         self.missed[node.id] = Resumed(node.id, outcome, reason)
         if self._trace.on:
             self._trace.emit(NodeRestored(self._now(), node.id, outcome, reason))
-
-
-def _key(node: Node) -> DocKey:
-    """The key of its row."""
-    return node.stored_as or node.outputs[0]
