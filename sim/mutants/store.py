@@ -20,7 +20,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _m("others_overlooked", "store.engine:Engine._is_alone", "self._others <= basis.seq", "True", "INV-1"),
     _m("rejected_overlooked", "store.engine:Engine._is_alone", "session.gap <= basis.local_seq", "True", "INV-4"),
-    _m("preconditions_unchecked", "store.engine:Engine._unmet", "unmet is not None", "False", "I11"),
+    _m("preconditions_unchecked", "store.preconditions:first_unmet", "unmet is not None", "False", "I11"),
     _m(
         "deleted_is_absent",
         "store.preconditions:unmet_by",
@@ -82,7 +82,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "told_before_written",
         "store.engine:Engine._write",
         """if batch.rows or batch.fold is not None or batch.observed or batch.has_table_writes:
-    observed = [(branch, row) for (branch, _), row in batch.observed.items()]
+    observed = [(branch, row) for (branch, _), row in batch.observed.items()] if batch.observed else []
     (self._host_append or self.backend.append)(batch.rows, batch.fold, observed)
 if batch.fold is not None:
     if batch.fold.through > self.documents.folded:
@@ -97,7 +97,7 @@ self._advance(batch.rows, batch.entries)""",
     self.collections.after_fold(batch.fold)
 self._advance(batch.rows, batch.entries)
 if batch.rows or batch.fold is not None or batch.observed or batch.has_table_writes:
-    observed = [(branch, row) for (branch, _), row in batch.observed.items()]
+    observed = [(branch, row) for (branch, _), row in batch.observed.items()] if batch.observed else []
     (self._host_append or self.backend.append)(batch.rows, batch.fold, observed)""",
         "INV-9",
     ),

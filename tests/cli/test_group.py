@@ -95,7 +95,7 @@ def help_texts() -> list[tuple[str, str]]:
 
 VERBS = """
 Abandon Accept Act Add Approve Archive Build Cancel Check Choose Compact Compare Continue Copy Create Delete
-Deploy Do Draw Drop Exit Expire Explain Export Follow Give Grant Import Let List Listen Log Manage
+Deploy Do Draw Drop Exit Expire Explain Export Follow Give Grant Import Let List Listen Log Make Manage
 Keep Merge Name Pause Print Publish Read Reconcile Record Redeliver Register Reject Replace Reprocess
 Restore Resume Retry Revoke Run Send Serve Show Skip Sort Start Stay Stop Store Use Verify Wait Write
 """

@@ -28,7 +28,7 @@ _m = maker("collections", STORAGE)
 KEYS: Final = (
     _m("gone_forgotten", "store.key_changes:KeyChanges.lay", "insort(self.gone, before)", "pass", "keys"),
     _m("added_forgotten", "store.key_changes:KeyChanges.lay", "insort(self.added, after)", "pass", "keys"),
-    _m("page_not_advanced", "store.entries:Entries.build_fold", "gone.copy()", "[]", "keys"),
+    _m("page_not_advanced", "store.entries:Entries.build_fold", "self._changes.gone.copy()", "[]", "keys"),
     _m("undone_out_kept", "store.entries:Entries.span", "between(undone.added, lo, hi)", "()", "the past"),
     _m("undone_back_lost", "store.entries:Entries.span", "between(undone.gone, lo, hi)", "[]", "the past"),
     _m(

@@ -162,7 +162,12 @@ def test_fields_of_a_key_are_found_one_by_one_as_they_are_encoded(fields: list[A
 def test_part_of_a_field_is_no_field(value: Any, data: Any) -> None:
     code = encode_field(value)
     if len(code) > 1:
-        part = code[: data.draw(st.integers(1, len(code) - 1))]
+        end = data.draw(st.integers(1, len(code) - 1))
+        part = code[:end]
+        if isinstance(value, str | bytes) and part.endswith(b"\0") and len(part) > 1 and code[end] == 0xFF:
+            # Half of an escaped zero is the end of a shorter text.
+            assert whole_fields(part) == [part]
+            return
         with pytest.raises(ValueError, match="ends within a field"):
             whole_fields(part)
 

@@ -101,6 +101,8 @@ class Collections:
         self._feed = Feed(backend, documents.folded)
         # Whether the shifts of the log after the last fold are in the feed.
         self._is_complete = True
+        # add(): the last commit that has shifts.
+        self.shifted = Seq(0)
         if self.is_used:
             self._start()
 
@@ -224,6 +226,7 @@ class Collections:
         if shifts:
             self._complete()
             self._feed.add(shifts)
+            self.shifted = shifts[-1].seq
         for effect in effects:
             if effect.doc.startswith(RECORDS):
                 self._change_record(commit.branch, effect)

@@ -55,7 +55,7 @@ from headwater.store.document import Documents, unfolded
 from headwater.store.elision import elided, is_elided, newer_basis, operations_digest, seen_through
 from headwater.store.features import COLLECTIONS
 from headwater.store.folding import build_fold
-from headwater.store.preconditions import unmet_by
+from headwater.store.preconditions import first_unmet
 from headwater.store.same_reads import is_same_pending_read, is_same_read, writes_in_log
 from headwater.store.sessions import NO_SESSION, Session, Sessions
 from headwater.store.state_cache import DocState, StateCache, are_all_writes, ends_with_whole_layer, layered_writes
@@ -216,13 +216,11 @@ class Engine:
         if not is_alone:
             commit = submission.name_reads()
         if commit.local_seq <= session.last:
-            return CommitOutcome(
-                commit, self._replay(session, commit, batch, rides=submission.table_transaction is not None)
-            )
-        if not is_alone:
-            verdict = self._objection(commit, session)
-        else:
-            verdict = self._unmet(commit, session) if commit.preconditions else None
+            again = self._replay(session, commit, batch, rides=submission.table_transaction is not None)
+            return CommitOutcome(commit, again)
+        verdict = None if is_alone else self._objection(commit, session)
+        if is_alone and commit.preconditions:
+            verdict = first_unmet(commit, session, self.states, self._sessions)
         effects = submission.effects
         if verdict is None and submission.table_transaction is not None:
             outcome = self._apply_tables(submission, submission.table_transaction, batch)
@@ -243,6 +241,8 @@ class Engine:
         assert verdict is not None
         self._sessions.record(session, commit.local_seq, verdict)
         batch.decided.append(commit)
+        if type(verdict) is Committed and verdict.seq != self.collections.shifted:
+            return CommitOutcome(commit, verdict, effects)
         return self.collections.outcome(commit, verdict, effects)
 
     def _elide(
@@ -308,6 +308,8 @@ class Engine:
         if more and type(verdict) is Committed:
             # The session does not know of these before it has integrated them.
             self._others = verdict.seq
+        if type(verdict) is Committed and verdict.seq != self.collections.shifted:
+            return CommitOutcome(commit, verdict, effects)
         return self.collections.outcome(commit, verdict, effects)
 
     def _replay(self, session: Session, commit: Commit, batch: _Batch, *, rides: bool) -> Verdict:
@@ -350,20 +352,12 @@ class Engine:
         """The verdict against the commit; None if there is none."""
         if commit.branch not in self.documents.branches:
             return Refused(f"there is no branch {commit.branch!r}", code=NotFoundError.code)
-        if commit.preconditions and (unmet := self._unmet(commit, session)) is not None:
+        if commit.preconditions and (unmet := first_unmet(commit, session, self.states, self._sessions)) is not None:
             return unmet
         found = self._outdated(commit, session) if commit.reads or commit.pending_reads else None
         if found is None and self.documents.purged:
             found = commit_refusals.read_before_purge(commit, self.documents.purged, self.states)
         return self.collections.objection(commit, session) if found is None and commit.spans else found
-
-    def _unmet(self, commit: Commit, session: Session) -> Verdict | None:
-        """The verdict against the preconditions of a commit; None if all of them hold."""
-        for precondition in commit.preconditions:
-            unmet = unmet_by(precondition, commit.branch, session, self.states, self._sessions)
-            if unmet is not None:
-                return unmet
-        return None
 
     def _outdated(self, commit: Commit, session: Session) -> Verdict | None:
         """The conflict with its reads, if any."""
@@ -513,7 +507,7 @@ class Engine:
 
     def _write(self, batch: _Batch) -> None:
         if batch.rows or batch.fold is not None or batch.observed or batch.has_table_writes:
-            observed = [(branch, row) for (branch, _), row in batch.observed.items()]
+            observed = [(branch, row) for (branch, _), row in batch.observed.items()] if batch.observed else []
             (self._host_append or self.backend.append)(batch.rows, batch.fold, observed)
         if batch.fold is not None:
             if batch.fold.through > self.documents.folded:

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from headwater.errors import PreconditionError
-from headwater.store.commit import Absent, OriginCommitted, Precondition, Refused, ValueIs
+from headwater.store.commit import Absent, Commit, OriginCommitted, Precondition, Refused, ValueIs
 from headwater.store.sessions import Session, Sessions
 from headwater.store.state_cache import StateCache
 from headwater.values.codec import digest
 from headwater.values.ids import BranchId
 from headwater.values.tree import ABSENT
+
+
+def first_unmet(commit: Commit, session: Session, states: StateCache, sessions: Sessions) -> Refused | None:
+    """The refusal of a commit by its first precondition that does not hold; None if all of them hold."""
+    for precondition in commit.preconditions:
+        unmet = unmet_by(precondition, commit.branch, session, states, sessions)
+        if unmet is not None:
+            return unmet
+    return None
 
 
 def unmet_by(

@@ -94,7 +94,7 @@ class Feed:
         return older + self._recent
 
     def newest(self, seq: Seq) -> Sequence[Shift]:
-        """The shifts of a commit, if it is the newest one that has any."""
+        """The shifts of a commit, if it is the newest commit with shifts."""
         recent = self._recent
         if not recent or recent[-1].seq != seq:
             return ()

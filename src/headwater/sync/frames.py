@@ -393,7 +393,7 @@ class SpanKeys(_Frame, frozen=True, tag="keys"):
     That part reaches up to `end`, exclusive; with `reverse`, down to `end`, inclusive; no bytes: it is the whole span.
     `keys` are in the order in which they were asked for.
 
-    `at`, as it was asked for: `gone` and `came` are the keys that this part has lost and got since then. Without it,
+    With the requested `at`, `gone` and `came` are the keys that this part has lost and got since then. Without it,
     they are not known, and `keys` is complete. `docs` and `newer` are as in the frame `docs`, as of the `at` of a
     question without `known`.
     """

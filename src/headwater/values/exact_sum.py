@@ -36,7 +36,7 @@ class ExactSum:
         self.lows = 0
 
     def add(self, value: Ordered | InexactType, sign: int = 1) -> None:
-        """Add a value; with -1, take out one that was added."""
+        """Add a value; with -1, take out a value that was added."""
         self.count += sign
         if type(value) is int:
             self.ints += sign * value

@@ -84,6 +84,7 @@ def test_every_field_of_a_gate_is_known() -> None:
         "throttle_until",
         "backoff_until",
         "store_until",
+        "far_quiet_ms",
     }
 
 

@@ -17,7 +17,7 @@ from headwater.sync.span_watches import WatchedSpan
 from headwater.values.ids import DocKey, Seq
 
 _JUST_AFTER: Final = b"\0"
-"""A key with this behind it is the next one that there could be."""
+"""A key with this behind it is the next possible key."""
 
 
 def span_keys(
