@@ -84,7 +84,7 @@ def test_fields_of_what_is_new_are_those_in_the_code(tag: str) -> None:
 
 
 def test_fields_of_a_proof_are_those_in_the_code() -> None:
-    assert [(row[0], row[2]) for row in tables_after("\n## Keys\n")[0]] == fields_of(Proof)
+    assert [(row[0], row[2]) for row in tables_after("\n## Signing keys\n")[0]] == fields_of(Proof)
     assert key_admission.LASTS_MAX_MS == 5 * 60_000
     assert key_admission.LEEWAY_MS == 60_000
 
