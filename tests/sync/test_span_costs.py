@@ -55,6 +55,7 @@ def test_a_moved_key_is_compared_with_few_of_a_hundred_thousand_spans() -> None:
     assert watches.visits - before <= 1000 * 4 + 12 * hits
 
 
+@pytest.mark.pure("replaces a method")
 @pytest.mark.parametrize("count", [300, 20_000])
 def test_page_costs_one_question_and_few_bytes_however_many_documents_there_are(
     tmp_path: Path, count: int, monkeypatch: pytest.MonkeyPatch
