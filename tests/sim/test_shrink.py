@@ -48,6 +48,7 @@ def _evaluated(source: str) -> Plan:
     return found
 
 
+@pytest.mark.slow
 def test_smallest_plan_violates_the_same_rule_and_has_nothing_to_spare() -> None:
     runs, text, plan = shrunk(60)
     assert runs <= 60
@@ -61,6 +62,7 @@ def test_smallest_plan_violates_the_same_rule_and_has_nothing_to_spare() -> None
     assert [each.rule for each in play(plan, 1).violations] == ["toy"]
 
 
+@pytest.mark.slow
 def test_plan_that_ends_in_an_error_of_the_simulator_is_no_smaller_one() -> None:
     """Although that is a violation of the same rule."""
     _, text, plan = shrunk(60, "T", "brittle")
