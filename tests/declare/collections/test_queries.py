@@ -32,6 +32,23 @@ def test_conditions_joined_by_commas_are_all_met() -> None:
         assert numbers(made.orders.where(Order.state == "open").where(Order.number > 4)) == [5]
 
 
+@pytest.mark.parametrize(
+    ("index", "shown"), [(0, "[0]"), (slice(2, 5), "[2:5]"), (slice(None, None, 2), "[::2]")], ids=repr
+)
+def test_query_has_no_elements_by_number(index: Any, shown: str) -> None:
+    made = shop()
+    with made.open(*ROWS), pytest.raises(UsageError) as caught:
+        made.orders.where(Order.state == "open")[index]
+    assert f"as in {shown}; use .first(), .limit(n), .page(n)" in caught.value.message
+
+
+@pytest.mark.parametrize("given", [3, None, "state", True], ids=repr)
+def test_filter_takes_a_function(given: Any) -> None:
+    made = shop()
+    with made.open(*ROWS), pytest.raises(UsageError, match=r"filter\(...\) takes a function of a document, and got"):
+        made.orders.scan().filter(given)
+
+
 def test_order_limit_and_direction() -> None:
     made = shop()
     with made.open(*ROWS):
