@@ -8,6 +8,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from typing import Final
 
+from headwater.cells.space_port import RuntimePort
 from headwater.errors import UsageError
 from headwater.host.async_loading import AsyncLoading
 from headwater.host.async_tasks import AsyncRuns
@@ -93,11 +94,14 @@ class AsyncRuntime(AsyncLoading):
         self.passing = self.thread_id()
         try:
             self._missed = False
+            is_in_turn = self.bridges is None or not self.bridges.readers or self.begin_chain()
             self.attached.refresh()
             self._take_in()
             if self.has_work or self._is_due() or (self.with_parts and self.has_come):
                 if self.with_parts:
                     self.begin_pass()
+                if not is_in_turn and self.bridges is not None:
+                    self.bridges.acting.rest()
                 wake_at = self.scheduler.settle()
                 if self.with_parts:
                     self.end_pass()
@@ -114,6 +118,7 @@ class AsyncRuntime(AsyncLoading):
             raise
         finally:
             self.passing = 0
+            self.chain = None
             self.lock.release()
         if self.has_work or (self.with_parts and self.has_come):
             # The pass reached its limit of events: the loop runs other tasks before the next pass.
@@ -241,6 +246,10 @@ class AsyncRuntime(AsyncLoading):
             if isinstance(far, AsyncRuntime) and far.loop is self.loop and far.flights and not far.is_over:
                 return far
         return None
+
+    def has_loop_of(self, other: RuntimePort) -> bool:
+        """Whether both are used in one event loop."""
+        return isinstance(other, AsyncRuntime) and other.loop is self.loop
 
     def is_busy(self) -> bool:
         """Whether a pass has something to do now."""

@@ -22,7 +22,7 @@ from headwater.machine import machine
 from headwater.runtime.attached_replica import AttachedReplica
 from headwater.runtime.bridge import Bridge, BridgedSpace
 from headwater.runtime.far_progress import bridge_of, hurry, runs_of
-from headwater.runtime.turns import Turns, TurnTaker
+from headwater.runtime.turns import Chain, Turns, TurnTaker
 from headwater.scheduler.graph.node import DocPath, Node, NodeStatus
 from headwater.scheduler.runs.failing import failure_of
 from headwater.scheduler.runs.persistence import SINCE
@@ -448,6 +448,22 @@ class BridgedRuntime(RuntimePort):
     """The thread of the pass."""
     only_turns: bool = False
     """There is work for other spaces only."""
+    chain: Chain | None = None
+    """In an event loop: what the pass in progress follows from, if functions of other spaces read this one."""
+    next_chain: Chain | None = None
+    """What the next pass follows from, if it was requested in a pass of another space."""
+
+    def has_loop_of(self, _other: RuntimePort) -> bool:
+        """Whether both are used in one event loop. Overridden by the host."""
+        return False
+
+    def begin_chain(self) -> bool:
+        """A pass in an event loop begins. Returns whether it is within the limit of its chain.
+
+        A pass that no other space has requested begins a chain.
+        """
+        self.chain, self.next_chain = self.next_chain or Chain(), None
+        return self.chain.begin(self)
 
 
 class SpaceWithBridges(BridgedSpace):
@@ -501,10 +517,14 @@ class SpaceWithBridges(BridgedSpace):
 
     def notice(self, source: BridgedSpace) -> None:
         """Something has changed in a space that functions of this one read: a pass is due. Called in any thread."""
+        runtime = self.runtime
         if self.can_await:
+            other, pending = source.runtime, runtime.next_chain
+            chain = other.chain if isinstance(other, BridgedRuntime) else None
+            if chain is not None and (pending is None or chain.passes(runtime) > pending.passes(runtime)):
+                runtime.next_chain = chain
             self.catch_up_soon()
             return
-        runtime = self.runtime
         runtime.has_work, runtime.only_turns = True, False
         thread = self._this_thread()
         if thread != self._home_thread:
@@ -555,8 +575,34 @@ class SpaceWithBridges(BridgedSpace):
 
     def rest(self) -> None:
         """Functions of several spaces depend on each other, and do not settle: back off what is due."""
+        ring = self._ring()
+        ids = {space.space_id for space in (self, *ring)}
+        woken = [(space, node) for space in ring for node in space.scheduler.woken_by(ids)]
         with self.lock:
-            self.scheduler.rest_invalid()
+            self.scheduler.rest_invalid([f"{node.title} of space {space.name!r}" for space, node in woken])
+        for space, node in woken:
+            # One report for all of them.
+            space.scheduler.gates.know_ring(node)
+
+    def _ring(self) -> list[SpaceWithBridges]:
+        """The other spaces of this thread that this one reads, and that read this one, directly or not."""
+        return [space for space in self._read_from() if self.bridges in [each.bridges for each in space._read_from()]]
+
+    def _read_from(self) -> list[SpaceWithBridges]:
+        """The other spaces of this thread that this one reads, directly or not."""
+        thread = self._this_thread()
+        found: list[SpaceWithBridges] = [self]
+        for space in found:
+            known = [each.bridges for each in found]
+            others = [bridge.there for bridge in space.bridges.out.values()]
+            found += [
+                other
+                for other in others
+                if isinstance(other, SpaceWithBridges)
+                and other.bridges not in known
+                and (self.runtime.has_loop_of(other.runtime) if self.can_await else other.is_of(thread))
+            ]
+        return found[1:]
 
     def note_late(self) -> None:
         """Store observations of runs that had read something undecided in another space."""
