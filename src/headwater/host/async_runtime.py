@@ -84,7 +84,7 @@ class AsyncRuntime(AsyncLoading):
         else:
             super()._perform(attempt)
 
-    def run_pass(self) -> None:
+    def run_pass(self) -> None:  # noqa: C901  # each step of a pass, in its order
         """Run a pass now, unless another thread holds the lock."""
         self._soon = False
         # Set before trying: the holder of the lock checks it at its end.
@@ -94,14 +94,14 @@ class AsyncRuntime(AsyncLoading):
         self.passing = self.thread_id()
         try:
             self._missed = False
-            is_in_turn = self.bridges is None or not self.bridges.readers or self.begin_chain()
+            rests = self._begin_chain()
             self.attached.refresh()
             self._take_in()
             if self.has_work or self._is_due() or (self.with_parts and self.has_come):
                 if self.with_parts:
                     self.begin_pass()
-                if not is_in_turn and self.bridges is not None:
-                    self.bridges.acting.rest()
+                if rests is not None:
+                    rests()
                 wake_at = self.scheduler.settle()
                 if self.with_parts:
                     self.end_pass()
@@ -126,6 +126,11 @@ class AsyncRuntime(AsyncLoading):
         if self._turns.due:
             self._turns.take(self.thread_id())
         self._tell_passed()
+
+    def _begin_chain(self) -> Callable[[], None] | None:
+        """Functions of other spaces may have requested this pass. If they never stop, what is due rests (I6)."""
+        bridges = self.bridges
+        return None if bridges is None or not bridges.readers or self.begin_chain() else bridges.acting.rest
 
     def _take_in(self) -> None:
         """Take in the reads of async functions that wait, and the results of those that ended."""

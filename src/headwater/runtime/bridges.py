@@ -586,9 +586,9 @@ class SpaceWithBridges(BridgedSpace):
 
     def _ring(self) -> list[SpaceWithBridges]:
         """The other spaces of this thread that this one reads, and that read this one, directly or not."""
-        return [space for space in self._read_from() if self.bridges in [each.bridges for each in space._read_from()]]
+        return [space for space in self.spaces_read() if self.bridges in [each.bridges for each in space.spaces_read()]]
 
-    def _read_from(self) -> list[SpaceWithBridges]:
+    def spaces_read(self) -> list[SpaceWithBridges]:
         """The other spaces of this thread that this one reads, directly or not."""
         thread = self._this_thread()
         found: list[SpaceWithBridges] = [self]

@@ -149,15 +149,16 @@ class Gates:
         """
         gate = self._gate(node)
         now = self._now()
-        first = now > gate.ring_until and not gate.backoff_ms
-        last = gate.backoff_ms if now > gate.ring_until else gate.ring_ms
+        is_known = gate.ring_until > 0.0 and now <= gate.ring_until
+        first = not is_known and not gate.backoff_ms
+        last = gate.ring_ms if is_known else gate.backoff_ms
         gate.backoff_ms = gate.ring_ms = min(last * 2 or float(BACKOFF_MS), float(BACKOFF_MAX_MS))
         gate.backoff_until = now + gate.backoff_ms
         gate.ring_until = gate.backoff_until + gate.backoff_ms
         return first
 
     def know_ring(self, node: Node) -> None:
-        """A function of another space rests because of this one, and the report names both: if this rests, it is no news."""
+        """A function of another space rests because of this one, and the report names both: one report is enough."""
         self._gate(node).ring_until = self._now() + 2 * BACKOFF_MAX_MS
 
     def back_off_store(self, node: Node, times: int) -> None:
