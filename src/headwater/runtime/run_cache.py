@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from headwater.store.backend import ObservationRow
+from headwater.store.collection_checks import FEED, renew_damaged_feed
 from headwater.store.commit import NewObservation
 from headwater.store.engine import Engine
 from headwater.store.resumption import (
@@ -24,9 +26,15 @@ from headwater.values.tree import Path
 
 T = TypeVar("T")
 
+log: Final = logging.getLogger("headwater")
+
 
 class EnginePort(Protocol):
     """An engine that one thread at a time uses."""
+
+    @property
+    def name(self) -> str:
+        """The name of the space."""
 
     def call(self, work: Callable[[Engine], T]) -> T:
         """Call a function with the engine, between two groups of commits."""
@@ -78,7 +86,24 @@ class LocalRunCache:
         return self._storage.call(lambda engine: changed_since(engine, branch, rows))
 
     def shifted(self, branch: BranchId, rows: Sequence[SpanRow]) -> Sequence[Sequence[DocKey]]:
-        return self._storage.call(lambda engine: self._shifts.shifted_since(engine, branch, rows))
+        found, is_renewed = self._storage.call(lambda engine: self._shifted(engine, branch, rows))
+        if is_renewed:
+            log.warning(
+                "space %r: %s was damaged, and was made again from the log; run `headwater verify` to check the rest "
+                "of the file",
+                self._storage.name,
+                FEED,
+            )
+        return found
+
+    def _shifted(
+        self, engine: Engine, branch: BranchId, rows: Sequence[SpanRow]
+    ) -> tuple[Sequence[Sequence[DocKey]], bool]:
+        found = self._shifts.shifted_since(engine, branch, rows)
+        if not renew_damaged_feed(engine):
+            return found, False
+        self._shifts = SpanShifts()
+        return self._shifts.shifted_since(engine, branch, rows), True
 
     def note(self, notes: Sequence[NewObservation]) -> None:
         self._storage.call(lambda engine: engine.observe(notes))
