@@ -16,7 +16,6 @@ from headwater.store.entries import ALL
 from headwater.store.shifts import decode_shifts, encode_shifts
 from headwater.values.ids import BranchId, Seq
 
-
 FEED: Final = "the feed of what commits did to documents of collections"
 
 
