@@ -17,6 +17,7 @@ from headwater.runtime.far_progress import live_proxies, reached, suspended_abov
 from headwater.runtime.host_parts import HostParts
 from headwater.runtime.lease import Lease
 from headwater.runtime.options import Options
+from headwater.runtime.ring import RingSpace
 from headwater.runtime.space_runtime import RuntimeOpening
 from headwater.scheduler.graph.node import Node
 from headwater.scheduler.runs.attempt import Call
@@ -130,7 +131,10 @@ class AsyncRuntime(AsyncLoading):
     def _begin_chain(self) -> Callable[[], None] | None:
         """Functions of other spaces may have requested this pass. If they never stop, what is due rests (I6)."""
         bridges = self.bridges
-        return None if bridges is None or not bridges.readers or self.begin_chain() else bridges.acting.rest
+        if bridges is None or not bridges.readers or self.begin_chain():
+            return None
+        home = bridges.acting
+        return home.rest if isinstance(home, RingSpace) else None
 
     def _take_in(self) -> None:
         """Take in the reads of async functions that wait, and the results of those that ended."""

@@ -94,10 +94,6 @@ class BridgedSpace(PassPort, RestorePort):
         """Something has changed in a space that functions of this one read: a pass is due. Called in any thread."""
 
     @abstractmethod
-    def rest(self) -> None:
-        """Functions of several spaces depend on each other, and do not settle: back off what is due."""
-
-    @abstractmethod
     def give_turns(self) -> None:
         """Other spaces of this thread are due: the end of the write that has changed something lets them settle."""
 

@@ -13,7 +13,7 @@ from functools import partial
 from headwater.cells.context import Addressed, open_spaces
 from headwater.cells.far import FarReads, FarSpace
 from headwater.cells.pending_commit import Mark, ReadKey
-from headwater.cells.space_port import RuntimePort, SpacePort
+from headwater.cells.space_port import SpacePort
 from headwater.cells.span_reads import span_reads_now
 from headwater.cells.span_records import SpanKey, own_span, split_index
 from headwater.cells.transaction import Transaction
@@ -22,7 +22,8 @@ from headwater.machine import machine
 from headwater.runtime.attached_replica import AttachedReplica
 from headwater.runtime.bridge import Bridge, BridgedSpace
 from headwater.runtime.far_progress import bridge_of, hurry, runs_of
-from headwater.runtime.turns import Chain, Turns, TurnTaker
+from headwater.runtime.ring import ChainedRuntime, RingSpace
+from headwater.runtime.turns import Turns, TurnTaker
 from headwater.scheduler.graph.node import DocPath, Node, NodeStatus
 from headwater.scheduler.runs.failing import failure_of
 from headwater.scheduler.runs.persistence import SINCE
@@ -439,7 +440,7 @@ class PlainFar(FarSpace):
         self.far.pull(node, in_run=False)
 
 
-class BridgedRuntime(RuntimePort):
+class BridgedRuntime(ChainedRuntime):
     """The runtime of a space, as its bridges use it."""
 
     attached: AttachedReplica
@@ -448,25 +449,9 @@ class BridgedRuntime(RuntimePort):
     """The thread of the pass."""
     only_turns: bool = False
     """There is work for other spaces only."""
-    chain: Chain | None = None
-    """In an event loop: what the pass in progress follows from, if functions of other spaces read this one."""
-    next_chain: Chain | None = None
-    """What the next pass follows from, if it was requested in a pass of another space."""
-
-    def has_loop_of(self, _other: RuntimePort) -> bool:
-        """Whether both are used in one event loop. Overridden by the host."""
-        return False
-
-    def begin_chain(self) -> bool:
-        """A pass in an event loop begins. Returns whether it is within the limit of its chain.
-
-        A pass that no other space has requested begins a chain.
-        """
-        self.chain, self.next_chain = self.next_chain or Chain(), None
-        return self.chain.begin(self)
 
 
-class SpaceWithBridges(BridgedSpace):
+class SpaceWithBridges(RingSpace):
     """The part of an opening for other spaces."""
 
     runtime: BridgedRuntime
@@ -519,10 +504,7 @@ class SpaceWithBridges(BridgedSpace):
         """Something has changed in a space that functions of this one read: a pass is due. Called in any thread."""
         runtime = self.runtime
         if self.can_await:
-            other, pending = source.runtime, runtime.next_chain
-            chain = other.chain if isinstance(other, BridgedRuntime) else None
-            if chain is not None and (pending is None or chain.passes(runtime) > pending.passes(runtime)):
-                runtime.next_chain = chain
+            runtime.follow(source.runtime)
             self.catch_up_soon()
             return
         runtime.has_work, runtime.only_turns = True, False
@@ -572,37 +554,6 @@ class SpaceWithBridges(BridgedSpace):
     def sources(self) -> Iterable[TurnTaker]:
         """The spaces that it reads."""
         return [bridge.there for bridge in self.bridges.out.values() if isinstance(bridge.there, SpaceWithBridges)]
-
-    def rest(self) -> None:
-        """Functions of several spaces depend on each other, and do not settle: back off what is due."""
-        ring = self._ring()
-        ids = {space.space_id for space in (self, *ring)}
-        woken = [(space, node) for space in ring for node in space.scheduler.woken_by(ids)]
-        with self.lock:
-            self.scheduler.rest_invalid([f"{node.title} of space {space.name!r}" for space, node in woken])
-        for space, node in woken:
-            # One report for all of them.
-            space.scheduler.gates.know_ring(node)
-
-    def _ring(self) -> list[SpaceWithBridges]:
-        """The other spaces of this thread that this one reads, and that read this one, directly or not."""
-        return [space for space in self.spaces_read() if self.bridges in [each.bridges for each in space.spaces_read()]]
-
-    def spaces_read(self) -> list[SpaceWithBridges]:
-        """The other spaces of this thread that this one reads, directly or not."""
-        thread = self._this_thread()
-        found: list[SpaceWithBridges] = [self]
-        for space in found:
-            known = [each.bridges for each in found]
-            others = [bridge.there for bridge in space.bridges.out.values()]
-            found += [
-                other
-                for other in others
-                if isinstance(other, SpaceWithBridges)
-                and other.bridges not in known
-                and (self.runtime.has_loop_of(other.runtime) if self.can_await else other.is_of(thread))
-            ]
-        return found[1:]
 
     def note_late(self) -> None:
         """Store observations of runs that had read something undecided in another space."""

@@ -485,8 +485,7 @@ class Collections:
     def renew_feed(self) -> None:
         """The table of shifts was written anew. Those after the last fold are made again from the log."""
         self._feed = Feed(self._backend, max(self._documents.folded, self._backend.shift_floor()))
-        self._is_complete = False
-        self._later.clear()
+        self._is_complete, self._later = False, {}
 
     def take_rebuilt(self) -> list[str]:
         """The indexes that were made again since the last time."""

@@ -77,7 +77,7 @@ def circular(node: Node, called: Node | None = None) -> UserCodeError:
 
 
 def _circle(node: Node) -> tuple[str, ...]:
-    """The functions that run around this code, from the one that is called again on: in this and in other spaces."""
+    """The functions that run around this code, from the node on: in this and in other spaces."""
     runs: list[tuple[str, str]] = []
     frame = CONTEXT.get()
     while frame is not None:
