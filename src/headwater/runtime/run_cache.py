@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Final, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from headwater.store.backend import ObservationRow
 from headwater.store.collection_checks import FEED, renew_damaged_feed
@@ -26,15 +25,9 @@ from headwater.values.tree import Path
 
 T = TypeVar("T")
 
-log: Final = logging.getLogger("headwater")
-
 
 class EnginePort(Protocol):
     """An engine that one thread at a time uses."""
-
-    @property
-    def name(self) -> str:
-        """The name of the space."""
 
     def call(self, work: Callable[[Engine], T]) -> T:
         """Call a function with the engine, between two groups of commits."""
@@ -68,8 +61,10 @@ class RunCache(Protocol):
 class LocalRunCache:
     """The observations in a store of this process."""
 
-    def __init__(self, storage: EnginePort) -> None:
+    def __init__(self, storage: EnginePort, tell_rebuilt: Callable[[str], None]) -> None:
+        """`tell_rebuilt` is called with what was damaged, and was made again."""
         self._storage = storage
+        self._tell_rebuilt = tell_rebuilt
         self._shifts = SpanShifts()
 
     def listing(self, branch: BranchId, prefix: str, besides: Iterable[DocKey]) -> Listing:
@@ -88,12 +83,7 @@ class LocalRunCache:
     def shifted(self, branch: BranchId, rows: Sequence[SpanRow]) -> Sequence[Sequence[DocKey]]:
         found, is_renewed = self._storage.call(lambda engine: self._shifted(engine, branch, rows))
         if is_renewed:
-            log.warning(
-                "space %r: %s was damaged, and was made again from the log; run `headwater verify` to check the rest "
-                "of the file",
-                self._storage.name,
-                FEED,
-            )
+            self._tell_rebuilt(FEED)
         return found
 
     def _shifted(
