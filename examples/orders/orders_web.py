@@ -101,6 +101,7 @@ async def conflict(_: Request, error: hw.EventRejectedError) -> JSONResponse:
 
 @web.exception_handler(hw.HeadwaterError)
 async def refused(_: Request, error: hw.HeadwaterError) -> JSONResponse:
-    if error.code not in {"HW100", "HW106"}:  # a cursor that is damaged, a customer that does not exist
+    # A cursor that is damaged, a customer that does not exist, a number that no field takes.
+    if error.code not in {"HW100", "HW106", "HW108"}:
         raise error
     return JSONResponse({"detail": error.message}, 400)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, Unpack
 
-from headwater.cells.context import Addressed, name_of
+from headwater.cells.context import CONTEXT, Addressed, name_of
 from headwater.cells.document_class import Doc
 from headwater.declare.app_needs import AppNeeds
 from headwater.declare.collections.collection import Collection
@@ -580,7 +580,9 @@ class App(AppNeeds, CollectionVerb):
             return homes[0]
         name = name_of(what).removeprefix(f"{self.name}.")
         if not homes:
-            message = f"{name} has no open space here; wrap the code in `with app.open(...)`"
+            # In code of an open space, it is another app that is not open.
+            app = "" if CONTEXT.get() is None else f" of app {self.name!r}"
+            message = f"{name}{app} has no open space here; wrap the code in `with app.open(...)`"
             raise NotOpen(message, app=self.name, name=name)
         spaces = ", ".join(repr(home.name) for home in homes)
         message = (

@@ -291,6 +291,11 @@ def test_message_names_the_cell_as_the_program_does(shop: Shop) -> None:
         shop.doubled()
 
 
+def test_message_names_the_app_where_another_one_is_open(shop: Shop) -> None:
+    with hw.App("other").open("memory:"), pytest.raises(NotOpen, match="HW001: count of app 'shop' has no open space"):
+        shop.count.value  # noqa: B018
+
+
 def test_handles_that_a_closed_space_gave_out_say_that_it_was_closed(shop: Shop) -> None:
     with shop.app.open("memory:") as space:
         ann = Person(name="Ann")

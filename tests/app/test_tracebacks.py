@@ -77,6 +77,24 @@ def functions(text: str) -> list[str]:
     return [line.rpartition(" in ")[2] for line in text.splitlines() if line.startswith("  File ")]
 
 
+def test_report_hides_the_calls_of_causes_too(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    """The report of an event that another space did not handle has the error of its handler as a cause."""
+    near, far = hw.App("near"), hw.App("far")
+
+    @far.handler
+    def take() -> None:
+        raise ValueError("no")
+
+    with far.open(f"{tmp_path}/far.db"), near.open(f"{tmp_path}/near.db", on_error="log") as space:
+        with space.transaction():
+            take.send()
+        space.delivered()
+    (record,) = [each for each in caplog.records if "HW166" not in each.getMessage() and each.exc_info]
+    shown = logging.Formatter().format(record)
+    assert "ValueError: no" in shown
+    assert functions(shown) == ["take"]
+
+
 @pytest.mark.parametrize("how", ENDS)
 def test_an_error_that_ends_a_program_shows_the_lines_of_its_author(tmp_path: Path, how: str) -> None:
     last, wanted = ENDS[how]

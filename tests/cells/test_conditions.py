@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable
 from datetime import datetime
+from typing import Any
 
 import pytest
 
@@ -66,6 +67,51 @@ def test_condition_is_neither_true_nor_false(misuse: str) -> None:
         "if": lambda: "one" if Order.number == 1 else "other",
     }
     with pytest.raises(UsageError, match=r"join conditions by commas; use between\(...\) for a range") as caught:
+        attempts[misuse]()
+    assert caught.value.code == "HW100"
+
+
+@pytest.mark.parametrize(
+    ("misuse", "says"),
+    [
+        ("both", r"\(Order.number == 1\) & \(Order.state == 'open'\): .*commas, where\(a, b\)"),
+        ("either", r"\(Order.number == 1\) \| \(Order.state == 'open'\): .*one_of\(...\) for several values of one"),
+        ("one of", r"\(Order.number == 1\) \^ \(Order.state == 'open'\): .*not joined by \^"),
+        ("value &", r"True & \(Order.state == 'open'\): .*not joined by &"),
+        ("value |", r"True \| \(Order.state == 'open'\): .*not joined by \|"),
+        ("value ^", r"True \^ \(Order.state == 'open'\): .*not joined by \^"),
+        ("without brackets &", r"'open' & Order.number: .*not joined by &"),
+        ("without brackets |", r"'open' \| Order.number: .*not joined by \|"),
+        ("field &", r"Order.number & 1: .*not joined by &"),
+        ("field |", r"Order.number \| 1: .*not joined by \|"),
+        ("not equal", r"~\(Order.number == 1\): .*compare with !=, after .scan\(\)"),
+        ("not less", r"~\(Order.number < 1\): .*compare with >="),
+        ("not between", r"~\(Order.number.between\(1, 5\)\): .*use the opposite comparison"),
+        ("within", r"'op' in Order.state: `in` makes no condition; use starts_with"),
+    ],
+)
+def test_conditions_are_joined_by_commas_alone(misuse: str, says: str) -> None:
+    """Rule 11 of queries, and the row of its failures about `and`, `or`, `not` and `in`: also as other libraries write."""
+    number: Any = Order.number
+    first: Any = Order.number == 1
+    second: Any = Order.state == "open"
+    attempts: dict[str, Callable[[], object]] = {
+        "both": lambda: first & second,
+        "either": lambda: first | second,
+        "one of": lambda: first ^ second,
+        "value &": lambda: True & second,
+        "value |": lambda: True | second,
+        "value ^": lambda: True ^ second,
+        "without brackets &": lambda: Order.state == "open" & number == 1,
+        "without brackets |": lambda: Order.state == "open" | number == 1,
+        "field &": lambda: number & 1,
+        "field |": lambda: number | 1,
+        "not equal": lambda: ~first,
+        "not less": lambda: ~(number < 1),
+        "not between": lambda: ~hw.col(Order.number).between(1, 5),
+        "within": lambda: "op" in Order.state,
+    }
+    with pytest.raises(UsageError, match=says) as caught:
         attempts[misuse]()
     assert caught.value.code == "HW100"
 

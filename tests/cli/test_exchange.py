@@ -325,3 +325,47 @@ def test_export_says_that_workflows_are_not_part_of_it(run: Run, tmp_path: Path)
     told = run("export", "--url", "post.db")
     assert "1 workflow: runs, events and states are not exported; use `headwater backup`" in told.stderr
     assert "post.post" in told.stdout, "the status is a document"
+
+
+# --- types of the space ---------------------------------------------------------------------------------------
+
+
+class Crate(hw.Doc):
+    number: int
+    note: str = ""
+
+
+def _crates(url: str, *numbers: object) -> None:
+    app = hw.App("crates")
+    app.collection(Crate, indexes=[Crate.number])
+    with app.open(url) as space:
+        for place, number in enumerate(numbers):
+            space.doc(f"crate:a{place}").number = number
+        space.sync()
+
+
+def test_import_of_a_collection_is_checked_by_its_types(run: Run, tmp_path: Path) -> None:
+    _crates(str(tmp_path / "from.db"), 1, 2)
+    lines = run("export", "--url", "from.db").stdout.splitlines(keepends=True)
+    _crates(str(tmp_path / "to.db"))
+    edited = "".join(lines[:-1]).replace('"number":2', '"number":"two"') + '{"end":4}\n'
+    refused = run("import", "-", "--url", "to.db", stdin=edited, exit=4).stderr
+    assert "RuleError HW216: crate:a1/number: expected int, got str 'two'. Nothing was imported; --force" in refused
+    assert run("collections", "ls", "crate", "--url", "to.db").stdout == ""
+    run("import", "-", "--url", "to.db", "--force", stdin=edited)
+    assert len(run("collections", "ls", "crate", "--url", "to.db").stdout.splitlines()) == 2
+
+
+def test_importing_twice_leaves_what_does_not_fit_but_is_the_same(run: Run, tmp_path: Path) -> None:
+    """Also after an interruption: the first import has stored the types, perhaps before all of the documents."""
+    before = hw.App("crates")
+    with before.open(str(tmp_path / "from.db")) as space, space.transaction():
+        # More than one commit of an import has.
+        for place in range(1200):
+            space.doc(f"crate:a{place:04}").number = place or "one"
+        space.doc("crate:b").number = "last"
+    _crates(str(tmp_path / "from.db"))
+    run("export", "--url", "from.db", "-o", "all.jsonl")
+    assert json.loads(run("import", "all.jsonl", "--url", "to.db", "--json").stdout)["changed"] == 1203
+    again = json.loads(run("import", "all.jsonl", "--url", "to.db", "--json").stdout)
+    assert again["changed"] == 0

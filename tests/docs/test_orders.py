@@ -171,6 +171,7 @@ def test_of_two_payments_at_one_time_one_is_refused(start: Callable[..., Service
     assert totals["paid"]["count"] == before["paid"]["count"] + len(numbers)
     refused = service.ask("/orders/999999/pay", "POST")
     assert (refused.status, json.load(refused)) == (409, {"detail": "there is no order 999999"})
+    assert service.ask(f"/orders/{10**26}/pay", "POST").status == 400
     service.end(signal.SIGKILL)
     assert recounted(tmp_path) == totals
 

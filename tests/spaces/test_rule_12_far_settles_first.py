@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 import headwater as hw
+from headwater.testing import probe
 from tests.app.shop import run
 
 
@@ -79,7 +81,60 @@ def test_a_ring_that_never_settles_backs_off_and_is_reported_once() -> None:
                 if node.gate is not None and node.gate.backoff_ms
             ]
             assert resting
-        assert len([text for text in told if "settle" in text]) == 1
+        assert [text.partition(", each time")[0] for text in told if "settle" in text] == [
+            "HW150: back() and forth() of space 'main' do not settle: they ran 10 times in turn"
+        ]
+
+
+def _ring() -> tuple[hw.App, hw.App]:
+    """Two apps whose sinks each write what the other one reads."""
+    one, two = hw.App("one"), hw.App("two")
+    a, b = one.cell("a", 0), two.cell("b", 0)
+
+    @one.sink
+    def forth() -> None:
+        a.value = b.value + 1
+
+    @two.sink
+    def back() -> None:
+        b.value = a.value + 1
+
+    return one, two
+
+
+def test_a_ring_rests_longer_each_time_and_is_reported_once() -> None:
+    one, two = _ring()
+    with probe(one, two) as t:
+        first, sizes = t.spaces[0], list[int]()
+        for _ in range(10):
+            before = sum(first.stats.runs.values())
+            t.advance("250ms")
+            sizes.append(sum(first.stats.runs.values()) - before)
+        # Rested 250 ms, 500 ms, 1 s: most of these moments have no run.
+        assert sum(size == 0 for size in sizes) >= 5
+        assert max(sizes) <= 12
+        assert len([error for error in t.errors if "do not settle" in str(error)]) == 1
+
+
+@pytest.mark.parametrize("is_together", [True, False])
+def test_a_ring_in_an_event_loop_rests_and_lets_other_tasks_run(*, is_together: bool) -> None:
+    one, two = _ring()
+    told: list[str] = []
+
+    def note(error: Exception) -> None:
+        told.append(str(error))
+
+    async def main() -> None:
+        openings = one.opening("memory:", on_error=note), two.opening("memory:", on_error=note)
+        if is_together:
+            async with hw.together(*openings) as spaces:
+                await spaces[0].settle()
+        else:
+            async with two.aopen("memory:", on_error=note), one.aopen("memory:", on_error=note) as space:
+                await space.settle()
+
+    run(main())
+    assert len([text for text in told if "do not settle: they ran 10 times in turn" in text]) == 1
 
 
 def test_in_an_event_loop_the_same_happens_between_awaits() -> None:
@@ -117,7 +172,7 @@ def test_in_an_event_loop_the_same_happens_between_awaits() -> None:
     assert seen == [144, 180, 60]
 
 
-def test_a_circle_of_calls_is_told_as_one() -> None:
+def test_a_circle_of_calls_is_told_as_one(tmp_path: Path) -> None:
     one, two = hw.App("one"), hw.App("two")
 
     @one.computed
@@ -129,8 +184,30 @@ def test_a_circle_of_calls_is_told_as_one() -> None:
         return ask() + 1
 
     with (
-        one.open("memory:", on_error="log"),
-        two.open("memory:", on_error="log"),
-        pytest.raises(hw.UserCodeError, match="reads itself, directly or through what it calls"),
+        one.open(f"{tmp_path}/", space="one", on_error="log"),
+        two.open(f"{tmp_path}/", space="two", on_error="log"),
+        pytest.raises(hw.UserCodeError) as caught,
     ):
         ask()
+    circle = "ask() of space 'one' calls answer() of space 'two' calls ask() of space 'one'"
+    assert f"ask() reads itself: {circle}; a value cannot be made of itself" in str(caught.value)
+
+
+def test_a_circle_of_calls_in_one_space_is_named() -> None:
+    app = hw.App("one")
+
+    @app.computed
+    def left() -> int:
+        return right()
+
+    @app.computed
+    def right() -> int:
+        return middle()
+
+    @app.computed
+    def middle() -> int:
+        return right()
+
+    with app.open("memory:", on_error="log"), pytest.raises(hw.UserCodeError) as caught:
+        left()
+    assert "right() reads itself: right() calls middle() calls right(); a value" in str(caught.value)

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import headwater as hw
 from headwater.cli.main import cli
-from headwater.errors import EventTimeoutError, UsageError
+from headwater.errors import EventTimeoutError, NameRefusedError, UsageError
 from headwater.runtime.delivery import AGAIN_MS
 from headwater.runtime.options import Options
 from headwater.scheduler.events import failed_events, outgoing
@@ -217,6 +217,23 @@ def test_what_waits_for_a_space_that_is_gone_can_be_sent_to_another(mail: Mail, 
             near._opening.delivery.redeliver(event.removeprefix("event:"), other.id)
             near.delivered()
             assert (mail.got.value, near.stats.undelivered) == (5, 0)
+
+
+@pytest.mark.parametrize("to", ["xx", "other", "00000000-0000-0000-00", "ABCDEFGH0123456789JK"])
+def test_what_is_no_id_of_a_space_gets_nothing(mail: Mail, to: str) -> None:
+    """An entry for it would wait for ever."""
+    with mail.open_near() as near:
+        event = mail.leave_one(near)
+        with pytest.raises(NameRefusedError, match="is not a space id"):
+            near._opening.delivery.redeliver(event.removeprefix("event:"), to)
+    asked = ["events", "redeliver", event, "--to", to, "--url", mail.urls[0]]
+    done = CliRunner().invoke(cli, asked)
+    assert done.exit_code == 2
+    assert "HW105: --to: " in done.output
+    assert "`headwater spaces ls` lists ids" in done.output
+    with mail.open_far(), mail.open_near() as near:
+        near.delivered()
+        assert (mail.got.value, near.stats.undelivered) == (5, 0)
 
 
 # --- the command line -------------------------------------------------------------------------------------

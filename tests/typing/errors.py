@@ -542,6 +542,9 @@ def queries() -> None:
     print(titles)
     app.collection(int)  # refused
     app.collection(Order, scope="session")  # refused
+    orders.where(hw.col(Order.due).is_none() & hw.col(Order.due).is_none())  # refused
+    orders.where(~hw.col(Order.due).is_none())  # refused
+    orders.where(Order.state == "open")[0]  # refused
     orders.limit("5")  # refused
     orders.page(5, after=3)  # refused
     orders.insert_many([1, 2])  # refused

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, Generic, NoReturn, Protocol, TypeVar, cast
+from typing import Any, Final, Generic, Never, NoReturn, Protocol, TypeVar, cast
 
 from headwater.cells.display import brief
 from headwater.errors import DeclarationError, UsageError
@@ -73,6 +73,29 @@ class Condition:
     def __bool__(self) -> NoReturn:
         raise UsageError(f"{self} is a condition, and neither true nor false: {ADVICE}")
 
+    # Other libraries join conditions by these. Type checkers refuse them here, as no value is of the type Never.
+
+    def __and__(self, other: Never) -> NoReturn:
+        raise not_joined(self, "&", other)
+
+    def __rand__(self, other: Never) -> NoReturn:
+        raise not_joined(other, "&", self)
+
+    def __or__(self, other: Never) -> NoReturn:
+        raise not_joined(self, "|", other)
+
+    def __ror__(self, other: Never) -> NoReturn:
+        raise not_joined(other, "|", self)
+
+    def __xor__(self, other: Never) -> NoReturn:
+        raise not_joined(self, "^", other)
+
+    def __rxor__(self, other: Never) -> NoReturn:
+        raise not_joined(other, "^", self)
+
+    def __invert__(self) -> None:  # never returns: so type checkers refuse it where a condition is expected
+        raise not_inverted(self)
+
     def __repr__(self) -> str:
         shown = [brief(operand, _SHOWN_MAX) for operand in self.operands]
         name = f"{self.field.owner.__qualname__}.{self.field.name}"
@@ -80,6 +103,15 @@ class Condition:
             return f"{name} {self.operator.value} {shown[0]}"
         return f"{name}.{self.operator.value}({', '.join(shown)})"
 
+
+_INVERSE: Final = {
+    Operator.EQUAL: "!=, after .scan()",
+    Operator.NOT_EQUAL: "==",
+    Operator.LESS: ">=",
+    Operator.AT_MOST: ">",
+    Operator.MORE: "<=",
+    Operator.AT_LEAST: "<",
+}
 
 _INFIX: Final = frozenset(
     {
@@ -91,6 +123,35 @@ _INFIX: Final = frozenset(
         Operator.AT_LEAST,
     }
 )
+
+
+def not_joined(left: object, operator: str, right: object) -> UsageError:
+    """The error for conditions that are joined by `&` or `|`, as in other libraries."""
+    shown = " ".join([_operand(left), operator, _operand(right)])
+    advice = {
+        "&": "join conditions by commas, where(a, b): all of them have to be met",
+        "|": "a query has no alternatives; use one_of(...) for several values of one field, or ask two queries",
+    }.get(operator, "join conditions by commas, or use .scan().filter(...)")
+    return UsageError(f"{shown}: conditions are not joined by {operator}; {advice}")
+
+
+def not_inverted(condition: Condition) -> UsageError:
+    """The error for `~condition`."""
+    instead = _INVERSE.get(condition.operator)
+    advice = "use the opposite comparison" if instead is None else f"compare with {instead}"
+    return UsageError(f"~({condition}): conditions are not inverted by ~; {advice}, or use .scan().filter(...)")
+
+
+def not_contained(field: QueryField, value: object) -> UsageError:
+    """The error for `value in field`."""
+    advice = "use starts_with(...) for the beginning of a text, or .scan().filter(...) for what a document has in it"
+    return UsageError(f"{safe_repr(value)} in {_name(field)}: `in` makes no condition; {advice}")
+
+
+def _operand(given: object) -> str:
+    if isinstance(given, Condition):
+        return f"({given})"
+    return _name(cast("QueryField", given)) if is_field(given) else safe_repr(given)
 
 
 def compare(field: QueryField, operator: Operator, other: object) -> Condition:

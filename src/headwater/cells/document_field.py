@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from inspect import get_annotations
-from typing import Any, ClassVar, Final, Protocol, get_origin, get_type_hints
+from typing import Any, ClassVar, Final, NoReturn, Protocol, get_origin, get_type_hints
 
 from headwater.cells.cell import Cell
-from headwater.cells.conditions import Condition, Operator, compare
+from headwater.cells.conditions import Condition, Operator, compare, not_contained, not_joined
 from headwater.cells.context import Owner
 from headwater.cells.field_changes import ClassChanges
 from headwater.cells.list_and_map import ContainerHandle, List
@@ -118,6 +118,23 @@ class DocField:
 
     def __ge__(self, other: object) -> Condition:
         return compare(self, Operator.AT_LEAST, other)
+
+    # `&` binds closer than `==`, so without brackets it meets the field: Order.state == "open" & Order.number == 1.
+
+    def __and__(self, other: object) -> NoReturn:
+        raise not_joined(self, "&", other)
+
+    def __rand__(self, other: object) -> NoReturn:
+        raise not_joined(other, "&", self)
+
+    def __or__(self, other: object) -> NoReturn:
+        raise not_joined(self, "|", other)
+
+    def __ror__(self, other: object) -> NoReturn:
+        raise not_joined(other, "|", self)
+
+    def __contains__(self, other: object) -> NoReturn:
+        raise not_contained(self, other)
 
     def __hash__(self) -> int:
         return id(self)

@@ -95,6 +95,13 @@ class OrderedField:
         return self.schema.load(value, None)
 
     @property
+    def values(self) -> Interval:
+        """Where an index has the values of its type, besides None: a stored value of another type is no answer."""
+        found = [lo_hi for lo_hi, _ in _places(self.schema, self.stored.form) if lo_hi != point(NONE)]
+        lo, hi = min(lo for lo, _ in found), max(hi for _, hi in found)
+        return max(lo, VALUES[0]), min(hi, VALUES[1])
+
+    @property
     def former(self) -> tuple[Interval, ...] | None:
         """Where an index has the values of the former type; None if they are among those of today."""
         if self._change is None or self._change.retype is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import Any, Final, Generic, NoReturn, TypeVar, cast, overload
+from typing import Any, Final, Generic, Never, NoReturn, TypeVar, cast, overload
 
 from headwater.cells.conditions import Condition, QueryColumn, no_condition
 from headwater.cells.document_class import Doc
@@ -263,7 +263,12 @@ class Query(Generic[D]):
 
         Raises:
             QueryError: HW120. There is no `scan()` before it.
+            UsageError: HW100. It is no function.
         """
+        given: object = fn
+        if not callable(given):
+            message = f"filter(...) takes a function of a document, and got {safe_repr(given)}"
+            raise UsageError(f"{message}; a condition is given to where(...)")
         if not self._asked.is_scan:
             raise QueryError(f"{self._asked}: filter(...) reads every document that is found. Add .scan() before it")
         return self._with(filters=(*self._asked.filters, fn))
@@ -522,6 +527,10 @@ class Query(Generic[D]):
         """
         return Answers(self._asked).explain()
 
+    def __getitem__(self, index: Never) -> D:  # a collection has documents by id
+        advice = ".first(), .limit(n), .page(n) for parts, or query() for a list"
+        raise UsageError(f"{self._asked} has no elements by number, as in [{_index(index)}]; use {advice}")
+
     def __bool__(self) -> NoReturn:
         raise UsageError(f"{self._asked} is neither true nor false; ask it: .exists() or .count()")
 
@@ -535,6 +544,13 @@ class Query(Generic[D]):
         for field, condition in asked.conditions:
             yield (field.name, condition.operator.value, condition.operands)
         yield ([each.name for each in asked.order], asked.descending, asked.limit, asked.is_scan, asked.filters)
+
+
+def _index(given: object) -> str:
+    if isinstance(given, slice):
+        parts = ["" if part is None else safe_repr(part) for part in (given.start, given.stop, given.step)]
+        return ":".join(parts if given.step is not None else parts[:2])
+    return safe_repr(given)
 
 
 def _field(asked: Asked[Any], given: object, verb: str) -> DocField:

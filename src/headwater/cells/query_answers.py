@@ -7,12 +7,13 @@ index serves, filters and limits need a pass over the documents.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from math import fsum
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, cast
 
 from headwater.cells.document_class import Doc
 from headwater.cells.document_field import DocField
-from headwater.cells.indexed_fields import NONE, VALUES, OrderedField
+from headwater.cells.indexed_fields import NONE, OrderedField
 from headwater.cells.query_rows import Asked, Evaluation
 from headwater.cells.span_records import Span, SpanQuestion
 from headwater.cells.spans import answer
@@ -124,7 +125,7 @@ class Answers(Generic[D]):
         asked, ordered = self._asked, self._asked.source.ordered(field)
         if asked.limit is None and not asked.filters:
             towards = Asked(asked.source, asked.conditions, (), is_last, 1, asked.is_scan)
-            evaluation = Evaluation(towards, order=(ordered,), within=(ordered, VALUES))
+            evaluation = Evaluation(towards, order=(ordered,), within=(ordered, ordered.values))
             if not evaluation.plan.sort:
                 # The first key has it, and every change of it moves a key.
                 key = next(evaluation.taken((ordered.name,) if evaluation.plan.rest else ()), None)
@@ -136,11 +137,16 @@ class Answers(Generic[D]):
         if self._is_served(evaluation, field) and field.is_exact:
             found = self._of_spans(evaluation, SpanQuestion(kind, field.stored))
             best = _extreme(found, is_last=is_last)
-            return None if best is None else field.loaded(best)
+            if best is None:
+                return None
+            # A value of another type: the greatest one of all. Read the documents for the greatest one of this type.
+            with suppress(RefusedError):
+                return field.loaded(best)
         places: dict[bytes, DocKey] = {}
         for key in evaluation.taken((field.name,)):
             places.setdefault(encode_field(field.stored.ordered(child(evaluation.tree(key), field.name))), key)
-        known = [place for place in places if place > NONE]
+        lo, hi = field.values
+        known = [place for place in places if lo <= place < hi]
         if not known:
             return None
         return self._loaded(evaluation, field.field, places[max(known) if is_last else min(known)])
@@ -176,7 +182,11 @@ class Answers(Generic[D]):
                 if ordered is None or kind == "sum":
                     answered[key] = value if ordered is None else _as(ordered, value)
                 elif value is not None:
-                    answered[key] = ordered.loaded(value)
+                    try:
+                        answered[key] = ordered.loaded(value)
+                    except RefusedError:
+                        # As for one value.
+                        return self._answered(self._grouped(evaluation, by, ordered), kind, ordered)
         return answered
 
     def _by(self, by: OrderedField, of: OrderedField | None) -> Evaluation[D]:
@@ -227,7 +237,8 @@ class Answers(Generic[D]):
                 found[group] = _sum_of(values.values(), of)
                 continue
             codes = {encode_field(value): key for key, value in values.items()}
-            known = [code for code in codes if code > NONE]
+            lo, hi = of.values
+            known = [code for code in codes if lo <= code < hi]
             if known:
                 key = codes[max(known) if kind == "max" else min(known)]
                 found[group] = self._loaded(evaluation, of.field, key)

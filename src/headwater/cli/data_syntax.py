@@ -190,12 +190,14 @@ def export_space() -> None:
 @click.command
 @click.argument("file")
 @click.option("--create/--no-create", default=True, help="Create the space if it is missing. Default: --create.")
+@click.option("--force", is_flag=True, help="Import values that do not fit the types of this space, too.")
 @action("exchange_actions", on_branch, on_space, as_object("documents", "commits", "changed", "branch", "seq"))
 def import_space() -> None:
     """Import an export from a FILE or from standard input (-).
 
-    All lines are checked first: if one is wrong, it is named and nothing is imported. Documents that are the same
-    already are left alone, so importing twice is idempotent. An export with --history makes a new space, or continues
+    All lines are checked first: if one is wrong, or does not fit the types that are declared in the space, it is named
+    and nothing is imported. Documents that are the same already are left alone, so importing twice is idempotent. An
+    export with --history makes a new space, or continues
     a space that has the same past.
 
     An export that was altered is refused: its last line has a digest of the others. Documents that were edited on

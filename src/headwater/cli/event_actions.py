@@ -18,10 +18,11 @@ from headwater.cli.function_syntax import DELIVERY, EVENT
 from headwater.cli.json_input import read_json
 from headwater.cli.output import Column, Form, Record
 from headwater.cli.target import Target
-from headwater.errors import HeadwaterError, NotFoundError, SchemaError, UsageError
+from headwater.errors import HeadwaterError, NameRefusedError, NotFoundError, SchemaError, UsageError
 from headwater.inspect.event_records import DropEvent, EventReport, ListEvents, RedeliverEvent, SendEvent, ShowEvent
 from headwater.inspect.inspector import Inspector
 from headwater.inspect.stored_events import droppable, meant_by
+from headwater.values.space_ids import check_space_id
 from headwater.values.strict_json import parse_json
 from headwater.values.text import count_text, inert, inert_lines
 
@@ -145,6 +146,8 @@ def redeliver_events(
     """Carry out `events redeliver`."""
     limit = timeout_ms(timeout, no_wait=no_wait)
     _check_names(names, every=every)
+    if to:
+        _check_id(to)
     with target.inspector() as inspector:
         failed = list(inspector.ask(ListEvents()))
         if to and not every:
@@ -171,6 +174,14 @@ def redeliver_events(
     worst = next((code for code in (Exit.FAILED, Exit.NOT_FOUND, Exit.REFUSED, Exit.TIMED_OUT) if code in codes), None)
     if worst is not None:
         raise click.exceptions.Exit(worst)
+
+
+def _check_id(to: str) -> None:
+    """An event would wait for ever for a space that cannot exist."""
+    try:
+        check_space_id(to)
+    except NameRefusedError as error:
+        raise NameRefusedError(f"--to: {error.message}; `headwater spaces ls` lists ids", id=to) from None
 
 
 def _chosen(names: tuple[str, ...], failed: list[EventReport], inspector: Inspector) -> list[EventReport]:

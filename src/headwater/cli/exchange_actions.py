@@ -22,7 +22,7 @@ from headwater.host.storage import Storage
 from headwater.host.text_source import lines_of, reread
 from headwater.host.whole_files import check_free, put_in_place, unfinished
 from headwater.inspect.lookup import find_branch
-from headwater.runtime.type_checks import check_all, declared_in
+from headwater.runtime.type_checks import check_all
 from headwater.store.backend import LogRow
 from headwater.store.commit import Operation, SetDoc
 from headwater.store.engine import Engine
@@ -104,7 +104,7 @@ def _exported(storage: Storage, branch: str, at: Seq | None, advance: Progress, 
 # --- import ---------------------------------------------------------------------------------------------------
 
 
-def import_space(*, file: str, create: bool, target: Target, form: Form) -> None:
+def import_space(*, file: str, create: bool, force: bool, target: Target, form: Form) -> None:
     """Carry out `import`."""
     with reread(file) as source:
         header, count = _check(source)
@@ -114,7 +114,7 @@ def import_space(*, file: str, create: bool, target: Target, form: Form) -> None
             seq, changed = _import_log(source, header, target, create=create)
             what = "commit"
         else:
-            seq, changed = _import_documents(source, count, target, create=create)
+            seq, changed = _import_documents(source, count, target, create=create, force=force)
             what = "document"
     record = {f"{what}s": count, "changed": changed, "branch": target.branch, "seq": seq}
     sentence = f"{count_text(count, what)} read, {changed:,} new or changed, at {seq}"
@@ -155,7 +155,7 @@ def _import_log(source: BinaryIO, header: Header, target: Target, *, create: boo
     return max(header.seq, head), max(header.seq - head, 0)
 
 
-def _import_documents(source: BinaryIO, total: int, target: Target, *, create: bool) -> tuple[Seq, int]:
+def _import_documents(source: BinaryIO, total: int, target: Target, *, create: bool, force: bool) -> tuple[Seq, int]:
     """The head of the space afterwards, and how many documents were not the same before."""
 
     def documents() -> Iterator[SetDoc]:
@@ -164,10 +164,9 @@ def _import_documents(source: BinaryIO, total: int, target: Target, *, create: b
     changed = done = 0
     with target.open(create=create) as storage, progress("importing", "documents") as advance:
         on = storage.call(lambda engine: find_branch(engine, target.branch))
-        declared = storage.call(lambda engine: declared_in(engine, on))
-        if declared:
+        if not force:
             # Check all documents before the first write.
-            check_all(declared, documents())
+            storage.call(lambda engine: check_all(engine, on, documents()))
         for batch in batches(documents()):
             changed += _commit_changed(storage, on, batch)
             done += len(batch)
@@ -179,6 +178,8 @@ def _commit_changed(storage: Storage, branch: BranchId, batch: Iterable[Operatio
     """Commit the operations that change a document. Returns their number."""
     # A replica caches what it has read; one for each batch bounds memory.
     replica = storage.attach(branch=branch)
+    # All of them are checked, by the types of the space. Those that come with the import are not for its documents.
+    replica.force()
     wanted = [one for one in batch if isinstance(one, SetDoc) and not same(replica.read(one.doc), one.value)]
     if wanted:
         pending = replica.commit(wanted)

@@ -8,6 +8,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from typing import Final
 
+from headwater.cells.space_port import RuntimePort
 from headwater.errors import UsageError
 from headwater.host.async_loading import AsyncLoading
 from headwater.host.async_tasks import AsyncRuns
@@ -16,6 +17,7 @@ from headwater.runtime.far_progress import live_proxies, reached, suspended_abov
 from headwater.runtime.host_parts import HostParts
 from headwater.runtime.lease import Lease
 from headwater.runtime.options import Options
+from headwater.runtime.ring import RingSpace
 from headwater.runtime.space_runtime import RuntimeOpening
 from headwater.scheduler.graph.node import Node
 from headwater.scheduler.runs.attempt import Call
@@ -83,7 +85,7 @@ class AsyncRuntime(AsyncLoading):
         else:
             super()._perform(attempt)
 
-    def run_pass(self) -> None:
+    def run_pass(self) -> None:  # noqa: C901  # each step of a pass, in its order
         """Run a pass now, unless another thread holds the lock."""
         self._soon = False
         # Set before trying: the holder of the lock checks it at its end.
@@ -93,11 +95,14 @@ class AsyncRuntime(AsyncLoading):
         self.passing = self.thread_id()
         try:
             self._missed = False
+            rests = self._begin_chain()
             self.attached.refresh()
             self._take_in()
             if self.has_work or self._is_due() or (self.with_parts and self.has_come):
                 if self.with_parts:
                     self.begin_pass()
+                if rests is not None:
+                    rests()
                 wake_at = self.scheduler.settle()
                 if self.with_parts:
                     self.end_pass()
@@ -114,6 +119,7 @@ class AsyncRuntime(AsyncLoading):
             raise
         finally:
             self.passing = 0
+            self.chain = None
             self.lock.release()
         if self.has_work or (self.with_parts and self.has_come):
             # The pass reached its limit of events: the loop runs other tasks before the next pass.
@@ -121,6 +127,14 @@ class AsyncRuntime(AsyncLoading):
         if self._turns.due:
             self._turns.take(self.thread_id())
         self._tell_passed()
+
+    def _begin_chain(self) -> Callable[[], None] | None:
+        """Functions of other spaces may have requested this pass. If they never stop, what is due rests (I6)."""
+        bridges = self.bridges
+        if bridges is None or not bridges.readers or self.begin_chain():
+            return None
+        home = bridges.acting
+        return home.rest if isinstance(home, RingSpace) else None
 
     def _take_in(self) -> None:
         """Take in the reads of async functions that wait, and the results of those that ended."""
@@ -241,6 +255,10 @@ class AsyncRuntime(AsyncLoading):
             if isinstance(far, AsyncRuntime) and far.loop is self.loop and far.flights and not far.is_over:
                 return far
         return None
+
+    def has_loop_of(self, other: RuntimePort) -> bool:
+        """Whether both are used in one event loop."""
+        return isinstance(other, AsyncRuntime) and other.loop is self.loop
 
     def is_busy(self) -> bool:
         """Whether a pass has something to do now."""

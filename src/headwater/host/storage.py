@@ -30,6 +30,7 @@ from headwater.host.written_group import (
 )
 from headwater.machine import Lock, machine
 from headwater.runtime.attached_replica import AttachedReplica, Decided, OutcomeReceiver, ReplicaPort
+from headwater.runtime.collection_records import log_rebuilt
 from headwater.runtime.lease import Lease
 from headwater.runtime.resources.disk_barrier import Waiting
 from headwater.runtime.run_cache import LocalRunCache, RunCache
@@ -79,7 +80,7 @@ class Storage(BetweenGroups):
         self.name = name
         self.identity: SpaceIdentity = identity_of(backend)
         self.groups = 0
-        self.run_cache: RunCache = LocalRunCache(self)
+        self.run_cache: RunCache = LocalRunCache(self, lambda what: log_rebuilt(self.name, what))
         # State that other parts attach to this storage, by name. It lives as long as the storage.
         self.along: dict[str, object] = {}
         self._clock = clock

@@ -13,7 +13,7 @@ from functools import partial
 from headwater.cells.context import Addressed, open_spaces
 from headwater.cells.far import FarReads, FarSpace
 from headwater.cells.pending_commit import Mark, ReadKey
-from headwater.cells.space_port import RuntimePort, SpacePort
+from headwater.cells.space_port import SpacePort
 from headwater.cells.span_reads import span_reads_now
 from headwater.cells.span_records import SpanKey, own_span, split_index
 from headwater.cells.transaction import Transaction
@@ -22,6 +22,7 @@ from headwater.machine import machine
 from headwater.runtime.attached_replica import AttachedReplica
 from headwater.runtime.bridge import Bridge, BridgedSpace
 from headwater.runtime.far_progress import bridge_of, hurry, runs_of
+from headwater.runtime.ring import ChainedRuntime, RingSpace
 from headwater.runtime.turns import Turns, TurnTaker
 from headwater.scheduler.graph.node import DocPath, Node, NodeStatus
 from headwater.scheduler.runs.failing import failure_of
@@ -439,7 +440,7 @@ class PlainFar(FarSpace):
         self.far.pull(node, in_run=False)
 
 
-class BridgedRuntime(RuntimePort):
+class BridgedRuntime(ChainedRuntime):
     """The runtime of a space, as its bridges use it."""
 
     attached: AttachedReplica
@@ -450,7 +451,7 @@ class BridgedRuntime(RuntimePort):
     """There is work for other spaces only."""
 
 
-class SpaceWithBridges(BridgedSpace):
+class SpaceWithBridges(RingSpace):
     """The part of an opening for other spaces."""
 
     runtime: BridgedRuntime
@@ -501,10 +502,11 @@ class SpaceWithBridges(BridgedSpace):
 
     def notice(self, source: BridgedSpace) -> None:
         """Something has changed in a space that functions of this one read: a pass is due. Called in any thread."""
+        runtime = self.runtime
         if self.can_await:
+            runtime.follow(source.runtime)
             self.catch_up_soon()
             return
-        runtime = self.runtime
         runtime.has_work, runtime.only_turns = True, False
         thread = self._this_thread()
         if thread != self._home_thread:
@@ -552,11 +554,6 @@ class SpaceWithBridges(BridgedSpace):
     def sources(self) -> Iterable[TurnTaker]:
         """The spaces that it reads."""
         return [bridge.there for bridge in self.bridges.out.values() if isinstance(bridge.there, SpaceWithBridges)]
-
-    def rest(self) -> None:
-        """Functions of several spaces depend on each other, and do not settle: back off what is due."""
-        with self.lock:
-            self.scheduler.rest_invalid()
 
     def note_late(self) -> None:
         """Store observations of runs that had read something undecided in another space."""

@@ -89,15 +89,16 @@ def _declare(opened: CollectionHost, collections: Sequence[DeclaredCollection]) 
         ):
             known[record.kind] = storage.declare(wanted, branch=opened.branch)
     for index in storage.call(lambda engine: engine.collections.take_rebuilt()):
-        log.warning(
-            "space %r: the index %s was damaged, and was made again from the documents; run `headwater verify` to "
-            "check the rest of the file",
-            opened.name,
-            index,
-        )
+        log_rebuilt(opened.name, f"the index {index}", "the documents")
     # A read as of before the declaration would miss what it has built.
     replica.refresh()
     replica.attach_collections(known)
+
+
+def log_rebuilt(space: str, what: str, source: str = "the log") -> None:
+    """Log what an opening has found damaged, and has made again."""
+    then = "run `headwater verify` to check the rest of the file"
+    log.warning("space %r: %s was damaged, and was made again from %s; %s", space, what, source, then)
 
 
 def _declare_at_server(opened: CollectionHost, collections: Sequence[DeclaredCollection]) -> None:

@@ -51,6 +51,7 @@ from headwater.scheduler.events.retry_transaction import commit_with_retries
 from headwater.scheduler.events.streams import check_sending
 from headwater.store.engine import Engine
 from headwater.values.ids import BranchId
+from headwater.values.space_ids import check_space_id
 from headwater.values.tree import ABSENT, Value
 
 T = TypeVar("T")
@@ -504,7 +505,12 @@ class SpaceDelivery:
             far.scheduler.streams.dropped(event)
 
     def redeliver(self, letters: str, to: str = "") -> Outgoing | None:
-        """Deliver a failed entry again, or a waiting one, perhaps to another space. None if there is none."""
+        """Deliver a failed entry again, or a waiting one, perhaps to another space. None if there is none.
+
+        Raises NameRefusedError for what is no id of a space.
+        """
+        if to:
+            check_space_id(to)
         space, streams = self._space, self._space.scheduler.streams
         waiting = next((entry for entry in outgoing.entries(space.replica) if entry.letters == letters), None)
         record = space.replica.read(failed_events.record_of(letters))

@@ -10,8 +10,8 @@ from typing import Final, Literal
 
 from headwater.cells.context import CONTEXT, without_transactions
 from headwater.errors import UsageError, UserCodeError
-from headwater.runtime.tracebacks import author_calls
-from headwater.values.author_text import describe, is_printable, text_of, traceback_text
+from headwater.runtime.tracebacks import author_calls, shown_to_author
+from headwater.values.author_text import calls_of, describe, is_printable, text_of, traceback_text
 
 log: Final = logging.getLogger("headwater")
 
@@ -27,8 +27,11 @@ def log_error(error: UserCodeError) -> None:
 
 def log_raised(error: BaseException | None, message: str) -> None:
     """Log the error of an author's function with its traceback, even if `logging` cannot show the exception."""
-    if error is None or is_printable(error):
-        log.error("%s", message, exc_info=None if error is None else (type(error), error, author_calls(error)))
+    if error is None:
+        log.error("%s", message)
+    elif is_printable(error):
+        with shown_to_author(error):
+            log.error("%s", message, exc_info=(type(error), error, calls_of(error)))
     else:
         log.error("%s\n%s", message, traceback_text(error, author_calls(error)))
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Protocol, TypeVar
 
 from headwater.store.backend import ObservationRow
+from headwater.store.collection_checks import FEED, renew_damaged_feed
 from headwater.store.commit import NewObservation
 from headwater.store.engine import Engine
 from headwater.store.resumption import (
@@ -60,8 +61,10 @@ class RunCache(Protocol):
 class LocalRunCache:
     """The observations in a store of this process."""
 
-    def __init__(self, storage: EnginePort) -> None:
+    def __init__(self, storage: EnginePort, tell_rebuilt: Callable[[str], None]) -> None:
+        """`tell_rebuilt` is called with what was damaged, and was made again."""
         self._storage = storage
+        self._tell_rebuilt = tell_rebuilt
         self._shifts = SpanShifts()
 
     def listing(self, branch: BranchId, prefix: str, besides: Iterable[DocKey]) -> Listing:
@@ -78,7 +81,19 @@ class LocalRunCache:
         return self._storage.call(lambda engine: changed_since(engine, branch, rows))
 
     def shifted(self, branch: BranchId, rows: Sequence[SpanRow]) -> Sequence[Sequence[DocKey]]:
-        return self._storage.call(lambda engine: self._shifts.shifted_since(engine, branch, rows))
+        found, is_renewed = self._storage.call(lambda engine: self._shifted(engine, branch, rows))
+        if is_renewed:
+            self._tell_rebuilt(FEED)
+        return found
+
+    def _shifted(
+        self, engine: Engine, branch: BranchId, rows: Sequence[SpanRow]
+    ) -> tuple[Sequence[Sequence[DocKey]], bool]:
+        found = self._shifts.shifted_since(engine, branch, rows)
+        if not renew_damaged_feed(engine):
+            return found, False
+        self._shifts = SpanShifts()
+        return self._shifts.shifted_since(engine, branch, rows), True
 
     def note(self, notes: Sequence[NewObservation]) -> None:
         self._storage.call(lambda engine: engine.observe(notes))

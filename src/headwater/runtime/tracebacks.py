@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final, TypeAlias
@@ -91,16 +91,23 @@ class _Shown:
         self._inner = inner
 
     def __call__(self, kind: type[BaseException], error: BaseException, calls: TracebackType | None) -> None:
-        before: list[tuple[BaseException, TracebackType | None]] = []
-        try:
-            with suppress(Exception):  # of an author's class, which need not have the attributes of an error
-                before = [(each, calls_of(each)) for each in _chain(error)]
-                for each, _ in before:
-                    with_calls(each, author_calls(each))
-            self._inner(kind, error, calls_of(error) if before else calls)
-        finally:
-            for each, all_calls in before:
-                with_calls(each, all_calls)
+        with shown_to_author(error) as is_shown:
+            self._inner(kind, error, calls_of(error) if is_shown else calls)
+
+
+@contextmanager
+def shown_to_author(error: BaseException) -> Iterator[bool]:
+    """Inside, the error and all errors of its chain have the visible calls only. Whether that could be done."""
+    before: list[tuple[BaseException, TracebackType | None]] = []
+    try:
+        with suppress(Exception):  # of an author's class, which need not have the attributes of an error
+            before = [(each, calls_of(each)) for each in _chain(error)]
+            for each, _ in before:
+                with_calls(each, author_calls(each))
+        yield bool(before)
+    finally:
+        for each, all_calls in before:
+            with_calls(each, all_calls)
 
 
 def _chain(error: BaseException) -> list[BaseException]:

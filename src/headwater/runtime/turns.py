@@ -37,6 +37,25 @@ class TurnTaker(Protocol):
         """Back off what is due."""
 
 
+class Chain:
+    """Passes of spaces in event loops that follow from each other: each was notified in the one before it."""
+
+    __slots__ = ("_passes",)
+
+    def __init__(self) -> None:
+        # Each space counts its own, in the thread of its loop.
+        self._passes: dict[object, int] = {}
+
+    def passes(self, space: object) -> int:
+        """How many passes of a space belong to it."""
+        return self._passes.get(space, 0)
+
+    def begin(self, space: object) -> bool:
+        """A pass of a space begins. Returns whether it is within the limit."""
+        self._passes[space] = count = self.passes(space) + 1
+        return count <= ROUNDS_MAX
+
+
 class Turns:
     """The spaces whose turn it is, by thread. Per-process state."""
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from headwater.errors import NotFoundError, SchemaError, UsageError
+from headwater.errors import NotFoundError, RuleError, SchemaError, UsageError
 from headwater.runtime.type_records import PREFIX, Declared
 from headwater.store.browsing import listing, read
+from headwater.store.collection_record import kind_of, scope_prefix
 from headwater.store.commit import Operation, PatchDoc, SetDoc
 from headwater.store.engine import Engine
 from headwater.values.address import address_text
@@ -15,7 +16,7 @@ from headwater.values.patching import apply_patch
 from headwater.values.schema import Schema
 from headwater.values.shape import misfit_of
 from headwater.values.suggestions import did_you_mean
-from headwater.values.tree import ABSENT, Maybe, Path, get
+from headwater.values.tree import ABSENT, Maybe, Path, get, same
 
 
 def declared_in(engine: Engine, branch: BranchId) -> Declared:
@@ -69,6 +70,8 @@ def check_value(schema: Schema, doc: DocKey, before: Maybe, after: Maybe, path: 
             return
     if found is None:
         return
+    if path == () and before is not ABSENT and same(before, after):
+        return
     steps, reason = found
     app = doc.partition("/")[2].partition(".")[0]
     message = (
@@ -85,8 +88,26 @@ def _part(schema: Schema, path: Path) -> Schema | None:
     return found
 
 
-def check_all(declared: Declared, operations: Iterable[Operation]) -> None:
-    """As `check_write`, for documents that are written as a whole."""
+def check_all(engine: Engine, branch: BranchId, operations: Iterable[Operation]) -> None:
+    """Reject documents, written as a whole, that do not fit the types of their collections or apps.
+
+    What was stored like that before is no news: documents that are the same pass.
+    """
+    declared, records = declared_in(engine, branch), engine.collections.records(branch)
     for operation in operations:
-        if isinstance(operation, SetDoc) and (schema := declared.of(operation.doc)) is not None:
-            check_value(schema, operation.doc, ABSENT, operation.value)
+        if not isinstance(operation, SetDoc):
+            continue
+        doc, value = operation.doc, operation.value
+        record, schema = records.get(kind_of(doc)), declared.of(doc)
+        if record is not None and scope_prefix(record, doc) is not None:
+            # A collection has types of its own, which the store checks again.
+            if record.misfit(ABSENT, value) is None:
+                continue
+            found = record.misfit(read(engine, doc, branch, None).value, value)
+            if found is not None:
+                message = (
+                    f"{address_text(doc, found[0])}: {found[1]}. Nothing was imported; --force imports it as it is"
+                )
+                raise RuleError(message, doc=doc, path=found[0], reason=found[1])
+        elif schema is not None and misfit_of(schema, value) is not None:
+            check_value(schema, doc, read(engine, doc, branch, None).value, value)

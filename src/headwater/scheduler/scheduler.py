@@ -7,7 +7,7 @@ Length: one facade over all parts; half of its lines forward.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TypeVar
 
@@ -53,6 +53,7 @@ from headwater.scheduler.scheduler_environment import EventServer, SchedulerEnvi
 from headwater.scheduler.scheduler_limits import FAILED_MAX
 from headwater.scheduler.trace import Trace, TraceListener, TraceRecord
 from headwater.store.commit import Conflict
+from headwater.values.address import is_far, split_far
 from headwater.values.ids import DocKey
 from headwater.values.notifications import Arrived, Derived, Notification
 from headwater.values.tree import Value
@@ -204,9 +205,17 @@ class Scheduler:
         """Whether the last pass has ended at a breakpoint."""
         return self._settle.stopped_at is not None
 
-    def rest_invalid(self) -> None:
-        """The nodes that are due do not settle, because functions of other spaces depend on them: back off (I6)."""
-        self._settle.rest_queued()
+    def rest_invalid(self, elsewhere: Sequence[str]) -> None:
+        """The nodes that are due do not settle, because of these functions of other spaces: back off (I6)."""
+        self._settle.rest_queued(elsewhere)
+
+    def woken_by(self, spaces: Container[str]) -> list[Node]:
+        """The functions that ran because something in one of these other spaces has changed."""
+        return [
+            node
+            for node in self.registry.nodes
+            if not node.spec.is_proxy and any(split_far(doc)[0] in spaces for doc, _ in node.last_causes if is_far(doc))
+        ]
 
     # -- lifecycle -----------------------------------------------------------------------------------------
 

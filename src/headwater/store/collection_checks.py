@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import msgspec
 
@@ -14,6 +15,8 @@ from headwater.store.engine import Engine
 from headwater.store.entries import ALL
 from headwater.store.shifts import decode_shifts, encode_shifts
 from headwater.values.ids import BranchId, Seq
+
+FEED: Final = "the feed of what commits did to documents of collections"
 
 
 def collection_findings(engine: Engine) -> Iterator[str]:
@@ -37,13 +40,26 @@ def rebuild_collections(engine: Engine) -> list[str]:
     rebuilt = [f"the index {name} of branch {branch}" for branch, name in damaged]
     feed: list[ShiftRow] | None = None
     if next(_shift_findings(engine), None) is not None:
-        start = _feed_start(engine)
-        feed = list(encode_shifts(list(collections.shifts_in(_commits(engine, start), after=start))))
-        rebuilt.append("the feed of what commits did to documents of collections")
+        feed = _feed_from_log(engine)
+        rebuilt.append(FEED)
     engine.fold_entries(feed)
     if feed is not None:
         collections.renew_feed()
     return rebuilt
+
+
+def renew_damaged_feed(engine: Engine) -> bool:
+    """Make the feed again from the log if it was found damaged. Returns whether it was."""
+    if not engine.collections.is_feed_damaged:
+        return False
+    engine.fold_entries(_feed_from_log(engine))
+    engine.collections.renew_feed()
+    return True
+
+
+def _feed_from_log(engine: Engine) -> list[ShiftRow]:
+    start = _feed_start(engine)
+    return list(encode_shifts(list(engine.collections.shifts_in(_commits(engine, start), after=start))))
 
 
 def _feed_start(engine: Engine) -> Seq:
@@ -87,14 +103,14 @@ def _shift_findings(engine: Engine) -> Iterator[str]:
     except msgspec.MsgspecError:
         stored = None
     if stored is None:
-        yield "the feed of what commits did to documents of collections is damaged"
+        yield f"{FEED} is damaged"
         return
     # The log is read by the records of today, which have no dropped indexes.
     rows_now = [row for row in collections.stored if collections.index(row.branch, row.name) is not None]
     since = {(row.branch, row.name): row.since for row in rows_now}
     expected = _known(collections.shifts_in(_commits(engine, start), after=start), since)
     if _known(iter(stored), since) != expected:
-        yield "the feed of what commits did to documents of collections is not what the log says"
+        yield f"{FEED} is not what the log says"
 
 
 def _known(shifts: Iterator[Shift], since: dict[tuple[BranchId, str], Seq]) -> list[Shift]:

@@ -477,10 +477,15 @@ class Collections:
         """Make the keys of an index again, as the documents say."""
         self._entries[branch, index] = self._remade(branch, index)
 
+    @property
+    def is_feed_damaged(self) -> bool:
+        """Whether rows of the table of shifts were found missing or damaged."""
+        return self._feed.is_damaged
+
     def renew_feed(self) -> None:
-        """The table of shifts was written anew, and the log is folded."""
-        self._feed = Feed(self._backend, self._documents.folded)
-        self._later.clear()
+        """The table of shifts was written anew. Those after the last fold are made again from the log."""
+        self._feed = Feed(self._backend, max(self._documents.folded, self._backend.shift_floor()))
+        self._is_complete, self._later = False, {}
 
     def take_rebuilt(self) -> list[str]:
         """The indexes that were made again since the last time."""

@@ -69,6 +69,8 @@ class Feed:
         self._floor = self._folded = start
         # How often commits were forgotten.
         self.undone = 0
+        # Rows that the table should have were missing or damaged.
+        self.is_damaged = False
 
     def add(self, shifts: Sequence[Shift]) -> None:
         """The shifts of a commit."""
@@ -85,11 +87,13 @@ class Feed:
             return self._recent[bisect_right(self._recent, seq, key=_seq_of) :]
         rows = self._backend.shifts(seq, self._floor)
         if rows is None:
+            self.is_damaged = self.is_damaged or seq >= self._backend.shift_floor()
             return None
         try:
             older = [shift for row in rows for shift in decode_shifts(row)]
         except msgspec.MsgspecError:
             # Damage: nothing is known.
+            self.is_damaged = True
             return None
         return older + self._recent
 

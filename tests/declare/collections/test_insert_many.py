@@ -127,8 +127,21 @@ def test_batches_before_an_error_stay_and_a_note_says_how_many() -> None:
     with made.open():
         with pytest.raises(KeyboardInterrupt) as caught:
             made.orders.insert_many(rows(), batch=3)
-        assert caught.value.__notes__ == ["insert_many: 6 documents before that are stored"]
+        assert caught.value.__notes__ == ["insert_many: row 8", "insert_many: 6 documents before that are stored"]
         assert numbers(made.orders.order_by(Order.number)) == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("row", [{"number": "one"}, {}, {"number": 1, "numbr": 2}], ids=["type", "missing", "unknown"])
+def test_error_of_a_row_has_its_number(row: dict[str, object]) -> None:
+    made = Shop(Order.number)
+    with made.open() as space:
+        with pytest.raises(SchemaError) as caught:
+            made.orders.insert_many([*({"number": number} for number in range(3)), row])
+        assert caught.value.__notes__ == ["insert_many: row 4", "insert_many: 0 documents before that are stored"]
+        with pytest.raises(SchemaError) as caught, space.transaction():
+            made.orders.insert_many([row])
+        assert caught.value.__notes__ == ["insert_many: row 1"]
+        assert numbers(made.orders) == []
 
 
 def test_nothing_is_inserted_from_nothing() -> None:

@@ -32,6 +32,23 @@ def test_conditions_joined_by_commas_are_all_met() -> None:
         assert numbers(made.orders.where(Order.state == "open").where(Order.number > 4)) == [5]
 
 
+@pytest.mark.parametrize(
+    ("index", "shown"), [(0, "[0]"), (slice(2, 5), "[2:5]"), (slice(None, None, 2), "[::2]")], ids=repr
+)
+def test_query_has_no_elements_by_number(index: Any, shown: str) -> None:
+    made = shop()
+    with made.open(*ROWS), pytest.raises(UsageError) as caught:
+        made.orders.where(Order.state == "open")[index]
+    assert f"as in {shown}; use .first(), .limit(n), .page(n)" in caught.value.message
+
+
+@pytest.mark.parametrize("given", [3, None, "state", True], ids=repr)
+def test_filter_takes_a_function(given: Any) -> None:
+    made = shop()
+    with made.open(*ROWS), pytest.raises(UsageError, match=r"filter\(...\) takes a function of a document, and got"):
+        made.orders.scan().filter(given)
+
+
 def test_order_limit_and_direction() -> None:
     made = shop()
     with made.open(*ROWS):
@@ -386,3 +403,27 @@ def test_query_can_be_changed_while_it_is_iterated() -> None:
             order.state = "paid"
         assert made.orders.where(Order.state == "open").count() == 0
         assert made.orders.where(Order.state == "paid").count() == 600
+
+
+@pytest.mark.parametrize("values", [["seven", 7, None, True, b"x", 9, [1]], [None, 9, 7], ["seven", 7, 9]], ids=repr)
+def test_stored_values_of_another_type_are_no_answer(tmp_path: Path, values: list[Any]) -> None:
+    """Row 8 of the failures of queries: such a value is in the index under its own type, and met by no question."""
+    path = tmp_path / "shop.db"
+    with hw.App("before").open(path) as space:
+        for place, value in enumerate(values):
+            document = space.doc(f"order:a{place}")
+            document.number, document.state = value, "open"
+    made = Shop(Order.number, (Order.state, Order.number))
+    with made.app.open(path):
+        for query in (
+            made.orders,
+            made.orders.scan(),
+            made.orders.limit(100),
+            made.orders.where(Order.state == "open"),
+        ):
+            assert (query.min(Order.number), query.max(Order.number)) == (7, 9)
+            assert query.scan().distinct(Order.number) == [7, 9]
+        for query in (made.orders, made.orders.scan()):
+            assert query.group_by(Order.state).min(Order.number) == {"open": 7}
+            assert query.group_by(Order.state).max(Order.number) == {"open": 9}
+        assert numbers(made.orders.where(Order.number >= -5)) == [7, 9]

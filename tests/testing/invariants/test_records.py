@@ -78,6 +78,8 @@ def test_every_field_of_a_gate_is_known() -> None:
         "waits_until",
         "hurried_count",
         "refused_count",
+        "ring_ms",
+        "ring_until",
     }
     assert {field.name for field in fields(Gate)} == known | {
         "debounce_until",

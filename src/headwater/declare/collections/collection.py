@@ -17,7 +17,7 @@ from headwater.cells.query_source import DeclaredCollection, QuerySource
 from headwater.cells.space_port import SpacePort
 from headwater.cells.transaction import Transaction
 from headwater.cells.unique_values import UniqueRows
-from headwater.errors import DuplicateError, NameRefusedError, NotFoundError, UsageError
+from headwater.errors import DuplicateError, HeadwaterError, NameRefusedError, NotFoundError, UsageError
 from headwater.store.collection_record import CollectionRecord, kind_of
 from headwater.values.author_text import add_note, safe_repr
 from headwater.values.ids import DocKey
@@ -129,6 +129,7 @@ class Collection(Query[D]):
         While the generator runs, `Order(...)` only checks the fields; the documents get ids and are stored here. In a
         transaction, all of them are part of it. Outside of one they are stored in batches, each in a transaction of its
         own: after an error, the batches before it are there, and a note of the error says how many documents that is.
+        Another note says which row has raised it.
 
         Args:
             rows: A generator of new documents, or mappings.
@@ -214,6 +215,9 @@ class Collection(Query[D]):
                 row = next(rows)
             except StopIteration:
                 return
+            except BaseException as error:
+                add_note(error, f"insert_many: row {number + 1:,}")
+                raise
             finally:
                 GATHERED.reset(token)
             number += 1
@@ -226,7 +230,11 @@ class Collection(Query[D]):
         cls = self._source.cls
         if isinstance(row, Mapping):
             with writing_to(space):
-                return cls._hw_value(dict(row))  # what authors hold has no public names
+                try:
+                    return cls._hw_value(dict(row))  # what authors hold has no public names
+                except HeadwaterError as error:
+                    add_note(error, f"insert_many: row {number:,}")
+                    raise
         where = f"insert_many(...): row {number}"
         if isinstance(row, cls):
             raise UsageError(f"{where} is a document that is made already; give a generator: {_as_generator(cls)}")

@@ -19,6 +19,9 @@ class Gate:
     throttle_until: float = 0.0
     backoff_until: float = 0.0
     backoff_ms: float = 0.0
+    # The last backoff because of functions of other spaces, and until when a next one is the same trouble.
+    ring_ms: float = 0.0
+    ring_until: float = 0.0
     # The store does not take its result: when it is tried again.
     store_until: float = 0.0
     # How often in a row the store has refused its result for good.

@@ -9,7 +9,7 @@ Length: the two forms of a pass, as steps and as a loop, share how a node is cho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -383,13 +383,13 @@ class Settle:
             self._runner.interrupted(attempt, "interrupted")
             raise stop
 
-    def _rest(self, exhausted: dict[Node, None]) -> None:
+    def _rest(self, exhausted: dict[Node, None], elsewhere: Sequence[str] = (), *, is_ring: bool = False) -> None:
         """Back off nodes that reached the limit and are still invalid; end the backoff of nodes that are clean."""
         fresh: list[Node] = []
         for node in {**exhausted, **self.events.take_spent()}:
             if node.is_clean or node.removed:
                 continue
-            if self._gates.back_off(node):
+            if self._gates.back_off_ring(node) if is_ring else self._gates.back_off(node):
                 fresh.append(node)
             if self._trace.on:
                 self._trace.emit(NodeRestless(self._now(), node.id, node.pass_runs))
@@ -397,17 +397,17 @@ class Settle:
                 self.offer(node)
         self._puller.recover()
         if fresh:
-            self._report(restless(fresh), fresh[0].spec.home)
+            self._report(restless(fresh, elsewhere), fresh[0].spec.home)
 
-    def rest_queued(self) -> None:
-        """Back off every node that could run now."""
+    def rest_queued(self, elsewhere: Sequence[str]) -> None:
+        """Back off every node that could run now. The report names these functions of other spaces, too."""
         due: dict[Node, None] = {}
         if self._invalidation.inbox:
             self._invalidation.drain()
         while (node := self._queue.take()) is not None:
             if self._is_wanted(node):
                 due[node] = None
-        self._rest(due)
+        self._rest(due, elsewhere, is_ring=True)
 
     def _expire(self) -> None:
         """At the end of the pass that made them, nodes that have run and have no reader become dormant."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
+from headwater.cells.context import CONTEXT
 from headwater.cells.transaction import Transaction
 from headwater.errors import ClosedError, HeadwaterError, OfflineError, StoreError, UnavailableError, UserCodeError
 from headwater.scheduler.graph.node import DocPath, FunctionHome, Node
@@ -15,6 +16,10 @@ from headwater.values.author_text import calls_of, describe
 
 NOT_NOW: Final = (UnavailableError, OfflineError, ClosedError)
 """Errors after which a store or a server may accept the same commit later, or in the next opening."""
+
+
+_SHOWN_MAX: Final = 8
+"""Functions that a message names: of a longer circle, the first ones and the last."""
 
 
 def is_final(error: HeadwaterError | None) -> bool:
@@ -58,22 +63,57 @@ def facts_of(node: ReportedFunction, causes: Sequence[DocPath]) -> dict[str, obj
     }
 
 
-def circular(node: Node) -> UserCodeError:
-    """The error for a computation that is called by one of its own inputs."""
-    message = f"{node.title} reads itself, directly or through what it calls; a value cannot be made of itself"
-    return UserCodeError(message, node=node.name)
+def circular(node: Node, called: Node | None = None) -> UserCodeError:
+    """The error for a computation that is called by one of its own inputs. It names the functions of the circle.
+
+    `called` is the function that reads it, if that does not run itself.
+    """
+    circle = _circle(node)
+    if called is not None and called.title not in circle:
+        circle = (*circle, called.title)
+    through = f": {' calls '.join((*circle, circle[0]))}" if circle else ", directly or through what it calls"
+    message = f"{node.title} reads itself{through}; a value cannot be made of itself"
+    return UserCodeError(message, node=node.name, circle=circle)
 
 
-def restless(nodes: Sequence[Node]) -> UserCodeError:
-    """The error for nodes that do not settle."""
+def _circle(node: Node) -> tuple[str, ...]:
+    """The functions that run around this code, from the node on: in this and in other spaces."""
+    runs: list[tuple[str, str]] = []
+    frame = CONTEXT.get()
+    while frame is not None:
+        tx = frame.tx
+        if tx is not None and tx.node is not None and (tx.name, frame.space.name) not in runs:
+            runs.append((tx.name, frame.space.name))
+            if tx.node is node:
+                break
+        frame = frame.outer
+    else:
+        return ()
+    several = len({space for _, space in runs}) > 1
+    shown = [f"{name} of space {space!r}" if several else name for name, space in reversed(runs)]
+    return tuple(shown if len(shown) <= _SHOWN_MAX else (*shown[: _SHOWN_MAX - 1], "...", shown[-1]))
+
+
+def restless(nodes: Sequence[Node], elsewhere: Sequence[str] = ()) -> UserCodeError:
+    """The error for nodes that do not settle, and the functions of other spaces that make them run again."""
     names = ", ".join(f"{node.title}" for node in nodes)
+    if elsewhere:
+        names = f"{names} and {', '.join([*elsewhere[:_SHOWN_MAX], *(['others'] if elsewhere[_SHOWN_MAX:] else [])])}"
+        then = f"do not settle: they ran {RUNS_MAX} times in turn, each time changing what another of them reads. "
+        message = f"{names} {then}They are tried again, ever less often"
+        return UserCodeError(
+            message, nodes=tuple(node.name for node in nodes), elsewhere=tuple(elsewhere), **_first(nodes)
+        )
     does = "does not settle: it" if len(nodes) == 1 else "do not settle: each"
     message = (
         f"{names} {does} ran {RUNS_MAX} times in one pass, each time changing what it or something above it reads. "
         "It is tried again, ever less often"
     )
-    first = nodes[0]
-    return UserCodeError(message, nodes=tuple(node.name for node in nodes), **facts_of(first, first.last_causes))
+    return UserCodeError(message, nodes=tuple(node.name for node in nodes), **_first(nodes))
+
+
+def _first(nodes: Sequence[Node]) -> dict[str, object]:
+    return facts_of(nodes[0], nodes[0].last_causes)
 
 
 def function_error(node: Node, causes: Sequence[DocPath], space: str) -> UserCodeError:

@@ -141,6 +141,26 @@ class Gates:
         gate.backoff_until = self._now() + gate.backoff_ms
         return first
 
+    def back_off_ring(self, node: Node) -> bool:
+        """The same, because of functions of other spaces.
+
+        Between two of their turns the node is clean at the end of a pass, so that end says nothing: it has settled if
+        this does not happen again for as long as it rested.
+        """
+        gate = self._gate(node)
+        now = self._now()
+        is_known = gate.ring_until > 0.0 and now <= gate.ring_until
+        first = not is_known and not gate.backoff_ms
+        last = gate.ring_ms if is_known else gate.backoff_ms
+        gate.backoff_ms = gate.ring_ms = min(last * 2 or float(BACKOFF_MS), float(BACKOFF_MAX_MS))
+        gate.backoff_until = now + gate.backoff_ms
+        gate.ring_until = gate.backoff_until + gate.backoff_ms
+        return first
+
+    def know_ring(self, node: Node) -> None:
+        """A function of another space rests because of this one, and the report names both: one report is enough."""
+        self._gate(node).ring_until = self._now() + 2 * BACKOFF_MAX_MS
+
     def back_off_store(self, node: Node, times: int) -> None:
         """The store does not take its result, as when the disk is full: it runs again later, each time more so."""
         wait_ms = min(float(BACKOFF_MS) * 2.0**times, float(BACKOFF_MAX_MS))

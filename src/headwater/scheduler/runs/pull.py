@@ -178,7 +178,7 @@ class Puller:
                 # It is unchanged: does it depend on its own caller?
                 for other in above:
                     if other.running:
-                        raise circular(other)
+                        raise circular(other, node)
             if node.attempt is not None or node.removed:
                 return
             if (node.status is NodeStatus.CLEAN or self._is_excused(node)) and not self._found_more(ran, above):
