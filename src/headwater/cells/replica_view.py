@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from headwater.cells.loaded_document import NO_LAYERS, Document
 from headwater.cells.members import Members
 from headwater.cells.pending_commit import Mark, PendingCommit, call_all, ranges
-from headwater.cells.span_records import SpanKey
+from headwater.cells.span_records import KeyQuestion, SpanKey
 from headwater.cells.span_tallies import Tally
 from headwater.cells.upstream import EVERYTHING, Upstream
 from headwater.store.collection_record import CollectionRecord
@@ -53,7 +53,7 @@ class ReplicaView:
         self.version = 0
         """Increases with every change of the visible state: if it is unchanged, so are all documents."""
         self.is_partial = False
-        """Documents are loaded on demand: a reader has to check `is_missing`."""
+        """Documents and keys are loaded on demand: a reader has to check `is_missing` and `missing_keys`."""
         # The documents of collections; None while the space has none here.
         self.members: Members | None = None
         self.span_kinds: Container[str] = ()
@@ -217,6 +217,27 @@ class ReplicaView:
         if len(found) < size:
             return found, None
         return found, (lo, found[-1]) if reverse else (found[-1] + b"\0", hi)
+
+    def missing_keys(self, question: KeyQuestion) -> DocKey | None:
+        """What stands for keys that are not here yet, and their documents, as if it were a document: `is_missing`
+        requests them. None: the first keys are here. Always so in a complete replica.
+        """
+        del question
+
+    def knows_keys(self, index: str, lo: bytes, hi: bytes, *, docs: bool = False) -> bool:
+        """Whether all keys of a span are here, and with `docs`, all documents that have them and that get them."""
+        del index, lo, hi, docs
+        return True
+
+    def without_asking(self) -> AbstractContextManager[object]:
+        """Inside, keys that are not here are not asked for: a read of them raises NotReadyError."""
+        return NO_LOCK
+
+    def pin_keys(self, index: str, lo: bytes, hi: bytes) -> None:
+        """A transaction reads a span: what is known of it stays known until `unpin_keys`."""
+
+    def unpin_keys(self, index: str, lo: bytes, hi: bytes) -> None:
+        """The transaction has ended."""
 
     # -- memory and listeners ------------------------------------------------------------------------------
 

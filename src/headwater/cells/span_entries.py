@@ -6,7 +6,7 @@ from typing import Final
 
 from headwater.cells.member_shifts import VisibleShift
 from headwater.cells.span_records import SpanKey, SpanQuestion
-from headwater.store.collection_record import NamedIndex, changed_fields, kind_of_index
+from headwater.store.collection_record import NamedIndex, kind_of_index
 from headwater.values.ids import DocKey
 
 _END: Final = b"\0"
@@ -42,7 +42,7 @@ class SpanBasis:
             before, after = move.before, move.after
             if (before is None or not lo <= before < hi) and (after is None or not lo <= after < hi):
                 continue
-            self.changed.append((before, after, changed_fields(last.before, last.after)))
+            self.changed.append((before, after, last.changed))
             if before != after:
                 first = self.undo.get(last.doc)
                 self.undo[last.doc] = (before if first is None else first[0], after)
