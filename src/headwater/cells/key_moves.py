@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from headwater.cells.span_records import Span
 from headwater.store.collection_record import CollectionRecord, KeyMove, NamedIndex, doc_of
 from headwater.values.ids import DocKey
 
@@ -19,8 +20,8 @@ class KeyMoves:
         # By the name of the index.
         self._removed: dict[str, dict[bytes, None]] = {}
         self._added: dict[str, dict[bytes, None]] = {}
-        # The first keys of spans of which nothing is known any more.
-        self._lost: list[tuple[str, bytes]] = []
+        # Spans of which nothing is known any more.
+        self._lost: list[Span] = []
 
     def __bool__(self) -> bool:
         return bool(self._removed or self._added or self._lost)
@@ -41,14 +42,14 @@ class KeyMoves:
         else:
             self._added.setdefault(index, {})[key] = None
 
-    def lose(self, index: str, lo: bytes) -> None:
-        """Whatever was read of a span that begins here may have changed."""
-        self._lost.append((index, lo))
+    def lose(self, index: str, lo: bytes, hi: bytes) -> None:
+        """Whatever was read in this span may have changed."""
+        self._lost.append(Span(index, lo, hi))
 
     def of_docs(
         self, index: Callable[[str], tuple[CollectionRecord, NamedIndex] | None]
     ) -> dict[DocKey, tuple[CollectionRecord, dict[str, KeyMove]]]:
-        """The moves of each document, with its collection. Of an index that is lost: of the record of the collection."""
+        """The moves of each document, with its collection."""
         found: dict[DocKey, tuple[CollectionRecord, dict[str, KeyMove]]] = {}
         for name in dict.fromkeys((*self._removed, *self._added)):
             known = index(name)
@@ -65,7 +66,7 @@ class KeyMoves:
 
     def lost(
         self, index: Callable[[str], tuple[CollectionRecord, NamedIndex] | None]
-    ) -> list[tuple[CollectionRecord, KeyMove]]:
-        """For each lost span, a move that concerns whatever has read it from its first key on."""
-        known = [(index(name), name, lo) for name, lo in self._lost]
-        return [(each[0], KeyMove(name, lo, None)) for each, name, lo in known if each is not None]
+    ) -> list[tuple[CollectionRecord, Span]]:
+        """The lost spans, with their collections."""
+        known = [(index(span.index), span) for span in self._lost]
+        return [(each[0], span) for each, span in known if each is not None]

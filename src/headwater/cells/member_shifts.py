@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from headwater.cells.span_records import Span
 from headwater.store.collection_record import (
     CollectionRecord,
     KeyMove,
@@ -22,7 +23,7 @@ from headwater.values.tree import ABSENT, Maybe, child, same
 class VisibleShift:
     """A change of one document of a collection: its visible values before and after."""
 
-    __slots__ = ("_keys", "after", "before", "doc", "is_blind", "next", "number", "record")
+    __slots__ = ("_keys", "after", "before", "doc", "is_blind", "lost", "next", "number", "record")
 
     def __init__(  # noqa: PLR0917  # what a change is
         self,
@@ -46,6 +47,8 @@ class VisibleShift:
         self._keys: dict[str, KeyMove] | None = keys
         # The values are not known: the document was, or is, not here.
         self.is_blind = keys is not None
+        # It is no change of a document: whatever was read in this span may have changed.
+        self.lost: Span | None = None
 
     def move(self, named: NamedIndex) -> KeyMove:
         """Its keys in an index: equal ones if it has not moved there."""
@@ -115,7 +118,7 @@ class ShiftLog:
     def __init__(self) -> None:
         self.last = VisibleShift(0, None, NO_DOC, ABSENT, ABSENT)
 
-    def add(  # noqa: PLR0917  # what a change is
+    def add(  # what a change is
         self,
         record: CollectionRecord,
         doc: DocKey,

@@ -117,17 +117,16 @@ class Members:
             found.append(tuple(shifts))
         return found[0], found[1]
 
-    def _blind(
-        self, moves: KeyMoves, step: VisibleStep[Document], kinds: Container[str]
-    ) -> Iterator[VisibleShift]:
+    def _blind(self, moves: KeyMoves, step: VisibleStep[Document], kinds: Container[str]) -> Iterator[VisibleShift]:
         """The shifts of documents that were not here before the step."""
         for doc, (record, keys) in moves.of_docs(self._indexes.get).items():
             moved = step.moved.get(doc)
             shift = self.log.add(record, doc, ABSENT, ABSENT if moved is None else moved.after, keys)
             if record.kind in kinds:
                 yield shift
-        for record, move in moves.lost(self._indexes.get):
-            shift = self.log.add(record, record.doc, ABSENT, ABSENT, {move.index: move})
+        for record, span in moves.lost(self._indexes.get):
+            shift = self.log.add(record, record.doc, ABSENT, ABSENT, {})
+            shift.lost = span
             if record.kind in kinds:
                 yield shift
 
@@ -140,7 +139,11 @@ class Members:
         """
         for move in [move for shift in shifts for move in shift.moves]:
             for span in spans:
-                if span.index == move.index and span.seq < seq and (_is_in(move.before, span) or _is_in(move.after, span)):
+                if (
+                    span.index == move.index
+                    and span.seq < seq
+                    and (_is_in(move.before, span) or _is_in(move.after, span))
+                ):
                     return True
         for effect in effects:
             record = self.record_of(effect.doc)

@@ -63,6 +63,8 @@ class ReplicaView:
         """The tally of a span that is kept current for the runs that read it. Set by the scheduler."""
         self.written_docs: Callable[[str], Iterable[DocKey]] = lambda _: ()
         """The documents of a kind that functions write: a handler makes them current before it reads an index."""
+        self.read_spans: Callable[[], Iterable[tuple[str, bytes, bytes]]] = tuple
+        """What functions read of indexes. Set by the scheduler."""
         self.requests: AbstractContextManager[object] = NO_LOCK
         """Missing documents that are read inside are requested together."""
         self.on_arrived: Callable[[list[DocKey]], None] = lambda _: None
@@ -138,6 +140,11 @@ class ReplicaView:
         A complete replica is notified of all.
         """
         del docs
+        return ()
+
+    def hold_spans(self, spans: Iterable[SpanKey]) -> Collection[SpanKey]:
+        """Load what a reader needs to be notified of changes in spans. Returns those that have changed meanwhile."""
+        del spans
         return ()
 
     def is_as_of(self, doc: DocKey, seq: Seq) -> bool:

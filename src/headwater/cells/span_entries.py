@@ -15,7 +15,7 @@ _END: Final = b"\0"
 class SpanBasis:
     """A span as of its first read: what has changed in it since."""
 
-    __slots__ = ("changed", "hi", "last", "lo", "named", "undo")
+    __slots__ = ("changed", "hi", "is_lost", "last", "lo", "named", "undo")
 
     def __init__(self, named: NamedIndex, lo: bytes, hi: bytes, last: VisibleShift) -> None:
         self.named = named
@@ -27,6 +27,8 @@ class SpanBasis:
         self.undo: dict[DocKey, tuple[bytes | None, bytes | None]] = {}
         # The keys of each change, and the fields that have changed; None: all.
         self.changed: list[tuple[bytes | None, bytes | None, tuple[str, ...] | None]] = []
+        # What has changed is not known.
+        self.is_lost = False
 
     def advance(self) -> None:
         """Look at the shifts since."""
@@ -36,6 +38,8 @@ class SpanBasis:
         lo, hi = self.lo, self.hi
         while last.next is not None:
             last = last.next
+            if last.lost is not None and last.lost.index == self.named.name and last.lost.overlaps(lo, hi):
+                self.is_lost = True
             move = last.move(self.named) if last.record is not None and _is_of(self.named, last) else None
             if move is None:
                 continue
@@ -51,6 +55,8 @@ class SpanBasis:
     def is_hit(self, lo: bytes, hi: bytes, fields: tuple[str, ...]) -> bool:
         """Whether this part of it has changed, or one of the fields of a document in it."""
         self.advance()
+        if self.is_lost:
+            return True
         for before, after, names in self.changed:
             if (before is not None and lo <= before < hi) or (after is not None and lo <= after < hi):
                 if before != after:

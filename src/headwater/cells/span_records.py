@@ -25,6 +25,10 @@ class Span(msgspec.Struct, frozen=True, gc=False):
     lo: bytes
     hi: bytes
 
+    def overlaps(self, lo: bytes, hi: bytes) -> bool:
+        """Whether a key can be in both."""
+        return self.lo < hi and lo < self.hi
+
 
 class SpanQuestion(msgspec.Struct, frozen=True):
     """A question about the documents of a span: the number of them, or something about the values of a field.
@@ -75,7 +79,7 @@ SPAN_MARK: Final = "space/span?"
 
 def span_mark(question: KeyQuestion) -> DocKey:
     """The name that stands for the answer to a question."""
-    parts = [question.index, question.lo, question.hi, question.limit, question.reverse, question.docs, question.whole]
+    parts = [question.index, question.lo, question.hi, question.limit, question.reverse, question.docs]
     body = encode(array_of(parts))
     return DocKey(f"{SPAN_MARK}{blake2b(body, digest_size=16).hexdigest()}")
 

@@ -172,9 +172,7 @@ def _rows(  # noqa: PLR0917  # the parts of a read
             _reads_of(tx, reader.members, record.kind)
         size = most if left is None else min(most, left + SPARE)
         ahead = 0 if not loaded else size if left is None else min(size, left)
-        found, rest = reads.slice(
-            basis, lo, hi, size, reader.drafts, reverse=reverse, docs=ahead, whole=bool(fields)
-        )
+        found, rest = reads.slice(basis, lo, hi, size, reader.drafts, reverse=reverse, docs=ahead, whole=bool(fields))
         docs = docs_of(record, found if left is None else found[:left])
         _read_together(reader.replica, docs, loaded, passing)
         for key, doc in zip(found, docs, strict=False):

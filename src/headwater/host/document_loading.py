@@ -16,6 +16,7 @@ from headwater.cells.list_and_map import List, Map
 from headwater.cells.reading import Readable
 from headwater.cells.replica import Replica
 from headwater.cells.space_port import SpacePort
+from headwater.cells.span_records import is_span_mark
 from headwater.errors import HeadwaterError, OfflineError, UsageError
 from headwater.machine import Future, machine
 from headwater.runtime.storage_port import StoragePort
@@ -61,7 +62,8 @@ class DocumentLoad:
         replica = self._replica
         wanted = dict.fromkeys(doc for doc in self._roots if not replica.is_loaded(doc))
         if not wanted:
-            found = (other for doc in self._roots for other in reversed(list(linked(replica.read(doc)))))
+            roots = [doc for doc in self._roots if not is_span_mark(doc)]
+            found = (other for doc in roots for other in reversed(list(linked(replica.read(doc)))))
             # The first ones of each list: `linked` starts at the end.
             wanted = dict.fromkeys(other for other in islice(found, self._linked_max) if not replica.is_loaded(other))
         self.docs = tuple(doc for doc in wanted if doc not in self._asked)

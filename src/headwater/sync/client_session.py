@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias
 
+from msgspec.structs import replace
+
 from headwater.cells.pending_commit import Failure
 from headwater.errors import (
     AccessError,
@@ -19,6 +21,7 @@ from headwater.errors import (
     HeadwaterError,
     LimitError,
     OfflineError,
+    QueryError,
     RemoteProtocolError,
     ServerLimitError,
     SessionLostError,
@@ -26,22 +29,33 @@ from headwater.errors import (
 )
 from headwater.store.commit import Commit, CommitOutcome, Committed, NewObservation, Submission, adopt_operation
 from headwater.sync import client_listener, frames
-from headwater.sync.client_listener import brought, in_order, own_of, part_of, pulled, up_to
+from headwater.sync.client_listener import (
+    arrived,
+    brought,
+    documents_of,
+    in_order,
+    known_part,
+    moved,
+    own_of,
+    part_of,
+    pulled,
+    up_to,
+)
 from headwater.sync.client_port import (
     Answer,
     ClientPhase,
     ClientPort,
     OnAnswer,
     OpenRequest,
+    Question,
     named_in,
     renumbered,
+    spans_of,
     transact,
 )
 from headwater.sync.frame_limits import ACK_EVERY, OFFLINE_MAX, WINDOW
 from headwater.sync.frames import (
     Ack,
-    AskChanged,
-    AskObservations,
     Bye,
     Changed,
     CommitFailed,
@@ -53,15 +67,15 @@ from headwater.sync.frames import (
     News,
     Observations,
     Open,
-    Ping,
     Pong,
-    Pull,
     PutObservations,
     Shifted,
     SpaceOpened,
     SpanKeys,
+    Unspan,
     Unwatch,
     Watch,
+    WatchSpan,
     Welcome,
     Written,
     note_fields,
@@ -76,8 +90,6 @@ __all__ = ["Answer", "ClientPhase", "ClientPort", "ClientSession", "Item", "erro
 Item: TypeAlias = client_listener.Item
 _OF_OTHERS: Final = LocalSeq(0)
 """The number of a commit of another session."""
-
-Question: TypeAlias = Watch | Pull | AskObservations | AskChanged | Ping
 
 
 class ClientSession:
@@ -121,6 +133,19 @@ class ClientSession:
         self._later: list[int] = []
         # Released while an answer with them was on its way: the server watches them when it answers.
         self._left: set[DocKey] = set()
+        # The extensions that the server knows.
+        self.can: tuple[str, ...] = ()
+        # The known parts of spans, by number; and as of which place each was known when the connection was lost.
+        self.spans: dict[int, WatchSpan] = {}
+        self._span_at: dict[int, Seq] = {}
+        # After a lost connection: the spans are to be asked for when the documents have come; the open answers.
+        self._spans_due = False
+        self._respan: set[int] = set()
+
+    @property
+    def _is_rejoining(self) -> bool:
+        """Whether something that was missed has not arrived."""
+        return bool(self._rejoin or self._awaited or self._spans_due or self._respan)
 
     @property
     def _session(self) -> SessionId:
@@ -134,12 +159,14 @@ class ClientSession:
     @property
     def is_answer_due(self) -> bool:
         """An answer of the server is expected: to a request, or verdicts on commits."""
-        return bool(self.phase is not ClientPhase.LIVE or self.outbox or self._questions or self._rejoin)
+        return bool(
+            self.phase is not ClientPhase.LIVE or self.outbox or self._questions or self._rejoin or self._respan
+        )
 
     @property
     def is_caught_up(self) -> bool:
         """All commits are decided, and everything that was missed has arrived."""
-        return self.phase is ClientPhase.LIVE and not (self.outbox or self._rejoin or self._awaited or self._held)
+        return self.phase is ClientPhase.LIVE and not (self.outbox or self._is_rejoining or self._held)
 
     def restore(
         self,
@@ -174,6 +201,11 @@ class ClientSession:
             self._end(self.error or kind(reason or f"the server has closed the connection ({code})"))
             return
         self._sent.clear()
+        if not self._spans_due:
+            # Those whose answers are missing are known as of before.
+            self._span_at.update((number, self.seq) for number in self.spans if number not in self._respan)
+        self._respan.clear()
+        self._spans_due = False
         # Unanswered requests are sent again.
         self.phase = ClientPhase.OFFLINE
         self._line.changed()
@@ -190,8 +222,9 @@ class ClientSession:
         self.error = error
         self.phase = ClientPhase.OVER
         # Without the missed commits, later ones cannot be applied: only the end is delivered.
-        own = [each.commit for each in own_of(self._held, self._session)] if self._rejoin else []
-        items: list[Item] = [] if self._rejoin else self._held
+        missed = bool(self._rejoin or self._spans_due or self._respan)
+        own = [each.commit for each in own_of(self._held, self._session)] if missed else []
+        items: list[Item] = [] if missed else self._held
         self._held = []
         items += [Failure(commit, self._unconfirmed(commit, error)) for commit in own]
         for number, submission in self.outbox.items():
@@ -226,6 +259,7 @@ class ClientSession:
         match read_server(data):
             case Welcome() as welcome:
                 self.was_greeted = True
+                self.can = welcome.can
                 self._open(welcome)
             case SpaceOpened() as opened:
                 self._go_on(opened)
@@ -233,7 +267,9 @@ class ClientSession:
                 self._hear(seq, news)
             case Docs() as docs:
                 self._take_docs(docs)
-            case Observations() | Changed() | SpanKeys() | Shifted() | Pong() as answer:
+            case SpanKeys() as keys:
+                self._take_keys(keys)
+            case Observations() | Changed() | Shifted() | Pong() as answer:
                 self._answered(answer.number, answer)
             case ErrorFrame(code, message, number, again):
                 self._trouble(error_of(code, message), number, again=again)
@@ -277,6 +313,8 @@ class ClientSession:
             docs = self.watched | {doc: NEVER for doc in self._perhaps_made() if doc not in self.watched}
             if docs or self.prefixes:
                 self._watch_again(tuple(docs.items()), tuple(self.prefixes))
+            self._spans_due = bool(self.spans)
+            self._span_again()
         self._later = []
         self._left &= self._asked()
         for number, question in self._questions.items():
@@ -295,6 +333,40 @@ class ClientSession:
         number = self._next()
         frame = self._rejoin[number] = Watch(number, docs, prefixes, room=self.room if prefixes else 0)
         self._line.send(frame)
+
+    def _span_again(self) -> None:
+        """Ask for what has changed in the known spans, after the answers with documents: these are not ahead of keys."""
+        if not self._spans_due or self._rejoin:
+            return
+        self._spans_due = False
+        for number, span in list(self.spans.items()):
+            if frames.SPANS not in self.can:
+                self._lose_span(number, self._without_spans())
+                continue
+            self._respan.add(number)
+            self._line.send(self._again(number, span))
+
+    def _again(self, number: int, span: WatchSpan) -> WatchSpan:
+        at = self._span_at.get(number, self.seq)
+        return replace(span, limit=0 if span.limit == 0 else None, at=at, known=True)
+
+    def _lose_span(self, number: int, error: HeadwaterError) -> None:
+        self._respan.discard(number)
+        span = self.spans.pop(number, None)
+        if span is not None:
+            self._held.append(arrived(span, None, error))
+
+    def _without_spans(self) -> QueryError:
+        return QueryError(
+            f"the server of space {self._opening.space!r} does not answer queries: its version is older than that of "
+            "this program. Update the server, or open the file of the space",
+            space=self._opening.space,
+        )
+
+    def check_spans(self) -> None:
+        """Raise QueryError if the server does not answer questions about spans."""
+        if self.opened is not None and self.was_greeted and frames.SPANS not in self.can:
+            raise self._without_spans()
 
     def _hear(self, seq: int, news: Iterable[frames.New]) -> None:
         items: list[Item] = []
@@ -338,7 +410,7 @@ class ClientSession:
             self._have(operation.doc, seq)
         adopted = tuple([adopt_operation(operation) for operation in operations])
         commit = Commit(new.session, _OF_OTHERS, adopted, (), (), (), self._opening.branch, seen)
-        items.append(CommitOutcome(commit, Committed(seq)))
+        items.append(CommitOutcome(commit, Committed(seq), (), moved(new, self._opening.branch) if new.moves else ()))
 
     def _note_fate(self, commit: Commit, verdict: object) -> None:
         docs = {operation.doc: None for operation in commit.operations}
@@ -402,6 +474,33 @@ class ClientSession:
         if question is not None:
             self._leave(question.frame)
 
+    def _take_keys(self, keys: SpanKeys) -> None:
+        """Keys of a span, which is watched from now on, with documents."""
+        self.seq = max(self.seq, keys.seq)
+        for found in (*keys.docs, *keys.newer):
+            self._hold(found.doc, found.seq)
+        known = self.spans.get(keys.number)
+        if keys.number in self._respan and known is not None:
+            self._respan.discard(keys.number)
+            lo, hi = known_part(known, keys)
+            self.spans[keys.number] = replace(known, lo=lo, hi=hi)
+            asked = self._again(keys.number, known)
+            self._held += [*documents_of(keys), arrived(asked, keys), up_to(keys.seq, self._opening.branch)]
+            self._release()
+            return
+        question = self._questions.get(keys.number)
+        if question is None or not isinstance(question.frame, WatchSpan):
+            # Released while the answer was on its way.
+            self._line.send(Unspan((keys.number,)))
+            return
+        asked = replace(question.frame, number=keys.number)
+        lo, hi = known_part(asked, keys)
+        self.spans[keys.number] = replace(asked, lo=lo, hi=hi, at=None, known=False)
+        # A reader that waits has the documents as of the place that it has named.
+        docs = [] if asked.at is not None else documents_of(keys)
+        self._give([*docs, *pulled(keys.newer), arrived(asked, keys), up_to(keys.seq, self._opening.branch)])
+        self._answered(keys.number, keys)
+
     def _take_missed(self, docs: Docs, asked: Watch) -> None:
         """The documents that changed while there was no connection."""
         if not docs.complete:
@@ -417,18 +516,19 @@ class ClientSession:
                 self.ask(Watch(0, late), None)
         # They contain the earlier commits, or are unchanged.
         self._held = [*pulled(docs.docs), *self._held, up_to(docs.seq, self._opening.branch)]
+        self._span_again()
         self._release()
         self._leave(asked)
 
     def _give(self, items: list[Item]) -> None:
-        if self._rejoin or self._awaited or self._held or self._later:
+        if self._is_rejoining or self._held or self._later:
             self._held += items
             self._release()
         elif items:
             self._line.deliver(items)
 
     def _release(self) -> None:
-        if self._rejoin or self._awaited:
+        if self._is_rejoining:
             return
         if self._held:
             held, self._held = self._held, []
@@ -459,8 +559,14 @@ class ClientSession:
             self._watch_again(missed.docs[:half], missed.prefixes)
             self._watch_again(missed.docs[half:], ())
             return
+        if number in self._respan:
+            self._lose_span(number, error)
+            self._release()
+            return
         question = self._questions.pop(number, None)
         if question is not None:
+            if isinstance(question.frame, WatchSpan) and question.frame.at is None:
+                self._give([arrived(question.frame, None, error)])
             if question.done is not None:
                 question.done(error)
             return
@@ -473,8 +579,8 @@ class ClientSession:
     def _comes_again(self, number: int) -> bool:
         """Whether a frame is a commit or changes what is watched here: without its answer, changes would be missed."""
         question = self._questions.get(number)
-        is_watch = question is not None and isinstance(question.frame, Watch)
-        return number in self.outbox or number in self._rejoin or is_watch
+        is_watch = question is not None and isinstance(question.frame, Watch | WatchSpan)
+        return number in self.outbox or number in self._rejoin or number in self._respan or is_watch
 
     def too_large(self, frame: FromClient, size: int, most: int) -> None:
         """A commit or request is too large for any connection."""
@@ -501,7 +607,7 @@ class ClientSession:
             self._put(number, frame)
 
     def _put(self, number: int, frame: Question) -> None:
-        if isinstance(frame, Watch) and (self._rejoin or self._awaited):
+        if isinstance(frame, Watch | WatchSpan) and self._is_rejoining:
             self._later.append(number)
         else:
             self._line.send(renumbered(frame, number))
@@ -516,6 +622,14 @@ class ClientSession:
             self.prefixes.pop(prefix, None)
         if self.phase is ClientPhase.LIVE and (gone or prefixes):
             self._line.send(Unwatch(gone, tuple(prefixes)))
+
+    def unspan(self, numbers: Iterable[int]) -> None:
+        """Stop watching these spans."""
+        gone = tuple([number for number in numbers if self.spans.pop(number, None) is not None])
+        self._respan.difference_update(gone)
+        if self.phase is ClientPhase.LIVE and gone and not self._spans_due:
+            self._line.send(Unspan(gone))
+        self._release()
 
     def _asked(self) -> set[DocKey]:
         """The documents that are named in an answer on its way."""
@@ -539,7 +653,9 @@ class ClientSession:
     def note(self, notes: tuple[NewObservation, ...], gone: tuple[DocKey, ...] = ()) -> None:
         """Send the observations of runs without writes. They are not kept for later, when they would be obsolete."""
         if self.phase is ClientPhase.LIVE:
-            self._line.send(PutObservations(tuple(map(note_fields, notes)), gone))
+            spans = spans_of(notes)
+            if not spans or frames.SPANS in self.can:
+                self._line.send(PutObservations(tuple(map(note_fields, notes)), gone, spans))
 
     def _next(self) -> int:
         # Requests and commits differ by their numbers: commits count from 1, requests from far above.
@@ -581,9 +697,18 @@ class ClientSession:
     def _send_more(self) -> None:
         if self.phase is not ClientPhase.LIVE or len(self._sent) >= WINDOW or len(self._sent) == len(self.outbox):
             return
+        unchecked: list[Submission] = []
         for number, submission in self.outbox.items():
             if len(self._sent) >= WINDOW:
                 break
             if number not in self._sent:
+                if submission.commit.spans and frames.SPANS not in self.can:
+                    # It would not check what the commit has read.
+                    unchecked.append(submission)
+                    continue
                 self._sent[number] = self._ever_sent[number] = None
                 self._line.send(transact(submission))
+        for submission in unchecked:
+            self._settle(submission.commit.local_seq)
+            self._note_fate(submission.commit, None)
+            self._give([Failure(submission.commit, self._without_spans())])

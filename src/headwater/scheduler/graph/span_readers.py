@@ -15,7 +15,7 @@ from headwater.cells.member_shifts import VisibleShift
 from headwater.cells.replica import Replica
 from headwater.cells.span_entries import SpanBasis
 from headwater.cells.span_reads import SpanReads, values_in_key, values_of
-from headwater.cells.span_records import SpanKey, SpanQuestion, far_index, is_far_span, split_index
+from headwater.cells.span_records import Span, SpanKey, SpanQuestion, far_index, is_far_span, split_index
 from headwater.cells.span_tallies import Tally, answer_digest
 from headwater.errors import ClosedError, HeadwaterError, InvariantError, NotReadyError
 from headwater.scheduler.graph.node import NOTHING_RARE, Node
@@ -56,7 +56,6 @@ class LiveTally:
             tally.take(move.before, *values_of(self.question, shift.before))
         if move.after is not None and lo <= move.after < hi:
             tally.put(move.after, *values_of(self.question, shift.after))
-
 
     def _follow_keys(self, shift: VisibleShift, named: NamedIndex, move: KeyMove) -> None:
         """Take in a change of a document that was not here: by its keys, if they have what is asked about."""
@@ -252,6 +251,9 @@ class SpanReaders:
         if space:
             kind, doc = far_index(space, kind), far_key(space, doc)
         for index in list(self.kinds.get(kind, {}).values()):
+            if shift.lost is not None:
+                found.update(self._lost(index, shift.lost, doc))
+                continue
             move = shift.move(index.named)
             before, after = move.before, move.after
             has_moved = before != after
@@ -269,6 +271,18 @@ class SpanReaders:
                 elif has_moved:
                     found[reader] = None
         return list(found)
+
+    def _lost(self, index: _Index, span: Span, doc: DocKey) -> dict[Node, None]:
+        """The nodes that have read in a span of which nothing is known any more."""
+        found: dict[Node, None] = {}
+        for lo, hi, reader in index.ranges.entries() if index.named.name == span.index else ():
+            if span.overlaps(lo, hi):
+                if isinstance(reader, LiveTally):
+                    reader.tally = None
+                    self._touched[reader] = doc
+                else:
+                    found[reader[0] if isinstance(reader, tuple) else reader] = None
+        return found
 
     def changed_answers(self) -> list[tuple[Node, DocKey]]:
         """The nodes that have read another answer than the shifts of a notification lead to, with one such document."""
@@ -363,6 +377,10 @@ class SpanReaders:
         return [
             (name, lo, hi, reader) for name, index in self._indexes.items() for lo, hi, reader in index.ranges.entries()
         ]
+
+    def ranges(self) -> list[tuple[str, bytes, bytes]]:
+        """All spans that are read."""
+        return [(name, lo, hi) for name, lo, hi, _ in self.entries()]
 
     def tallies(self) -> list[LiveTally]:
         """All live tallies."""
