@@ -11,9 +11,10 @@ from headwater.values.ids import DocKey
 def not_ready(doc: DocKey, space: str) -> NotReadyError:
     """The error for a read of a document that is not loaded."""
     if is_span_mark(doc):
+        whose = f" of space {space!r}" if space else ""
         message = (
-            f"the server{f' of space {space!r}' if space else ''} was asked for keys of an index, and code in an event loop does not wait. In "
-            "your own code, ask again when they have come; a function of the app runs again then"
+            f"keys of an index are not here yet: the server{whose} was asked for them, and code in an event loop does "
+            "not wait. In your own code, ask again when they have come; a function of the app runs again then"
         )
         return NotReadyError(message, space=space)
     name = address_text(doc)

@@ -226,10 +226,12 @@ class ReplicaView:
         return found, (lo, found[-1]) if reverse else (found[-1] + b"\0", hi)
 
     def missing_keys(self, question: KeyQuestion) -> DocKey | None:
-        """What stands for keys that are not here yet, and their documents, as if it were a document: `is_missing`
-        requests them. None: the first keys are here. Always so in a complete replica.
+        """The name that stands for keys that are not here yet: `is_missing` requests them, as it does documents.
+
+        None: the first keys are here. Always so in a complete replica.
         """
         del question
+        return None
 
     def knows_keys(self, index: str, lo: bytes, hi: bytes, *, docs: bool = False) -> bool:
         """Whether all keys of a span are here, and with `docs`, all documents that have them and that get them."""
