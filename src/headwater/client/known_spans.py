@@ -165,7 +165,7 @@ class KnownSpans:
                 moves.lose(span.index, span.lo, span.hi)
             return [], []
         if span is None:
-            if not asked.known:
+            if asked.at is None:
                 # Requested by code that did not wait.
                 self.add(new_span(asked, answer))
             return [], []

@@ -583,6 +583,9 @@ class RemoteReplica(AttachedReplica):
                 if self.members is not None and self.members.moves is not None:
                     gone, came = self.spans.arrive(each, self.members.moves)
                     self._note_keys(each.asked.index, gone, came)
+                    if each.asked.number not in self.spans.by_number:
+                        # The reader has not waited for it, or has released it.
+                        self.span_link.release([each.asked.number])
             elif not isinstance(each, Pulled):
                 yield each
             elif self._is_wanted(each):

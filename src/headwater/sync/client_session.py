@@ -201,9 +201,9 @@ class ClientSession:
             self._end(self.error or kind(reason or f"the server has closed the connection ({code})"))
             return
         self._sent.clear()
-        if not self._spans_due:
-            # Those whose answers are missing are known as of before.
-            self._span_at.update((number, self.seq) for number in self.spans if number not in self._respan)
+        if self.phase is ClientPhase.LIVE and not self._is_rejoining:
+            # Otherwise they are known as of before, or as of the answers that are held.
+            self._span_at = dict.fromkeys(self.spans, self.seq)
         self._respan.clear()
         self._spans_due = False
         # Unanswered requests are sent again.
@@ -485,6 +485,7 @@ class ClientSession:
             lo, hi = known_part(known, keys)
             self.spans[keys.number] = replace(known, lo=lo, hi=hi)
             asked = self._again(keys.number, known)
+            self._span_at[keys.number] = keys.seq
             self._held += [*documents_of(keys), arrived(asked, keys), up_to(keys.seq, self._opening.branch)]
             self._release()
             return
