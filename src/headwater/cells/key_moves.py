@@ -12,35 +12,32 @@ from headwater.values.ids import DocKey
 class KeyMoves:
     """The moves of one step, as the net of what was taken out of known spans, and what came into them."""
 
-    __slots__ = ("_added", "_lost", "_removed", "come")
+    __slots__ = ("_before", "_lost", "_now", "come")
 
     def __init__(self) -> None:
         # Documents that were not here before the step, and are now: their values are no changes.
         self.come: set[DocKey] = set()
-        # By the name of the index.
-        self._removed: dict[str, dict[bytes, None]] = {}
-        self._added: dict[str, dict[bytes, None]] = {}
+        # By the name of the index: whether a key was there before the step, and whether it is now. Known spans overlap,
+        # and learn of one change one after the other: the first and the last that is said of a key count.
+        self._before: dict[str, dict[bytes, bool]] = {}
+        self._now: dict[str, dict[bytes, bool]] = {}
         # Spans of which nothing is known any more.
         self._lost: list[Span] = []
 
     def __bool__(self) -> bool:
-        return bool(self._removed or self._added or self._lost)
+        return bool(self._before or self._lost)
 
     def take(self, index: str, key: bytes) -> None:
         """A key has left a known span."""
-        added = self._added.get(index)
-        if added is not None and key in added:
-            del added[key]
-        else:
-            self._removed.setdefault(index, {})[key] = None
+        self._note(index, key, is_there=False)
 
     def put(self, index: str, key: bytes) -> None:
         """A key has come into a known span."""
-        removed = self._removed.get(index)
-        if removed is not None and key in removed:
-            del removed[key]
-        else:
-            self._added.setdefault(index, {})[key] = None
+        self._note(index, key, is_there=True)
+
+    def _note(self, index: str, key: bytes, *, is_there: bool) -> None:
+        self._before.setdefault(index, {}).setdefault(key, not is_there)
+        self._now.setdefault(index, {})[key] = is_there
 
     def lose(self, index: str, lo: bytes, hi: bytes) -> None:
         """Whatever was read in this span may have changed."""
@@ -51,17 +48,17 @@ class KeyMoves:
     ) -> dict[DocKey, tuple[CollectionRecord, dict[str, KeyMove]]]:
         """The moves of each document, with its collection."""
         found: dict[DocKey, tuple[CollectionRecord, dict[str, KeyMove]]] = {}
-        for name in dict.fromkeys((*self._removed, *self._added)):
+        for name, now in self._now.items():
             known = index(name)
             if known is None:
                 continue
-            record = known[0]
-            for key in self._removed.get(name, ()):
-                found.setdefault(doc_of(record, key), (record, {}))[1][name] = KeyMove(name, key, None)
-            for key in self._added.get(name, ()):
+            record, before = known[0], self._before[name]
+            for key, is_there in now.items():
+                if before[key] is is_there:
+                    continue
                 moves = found.setdefault(doc_of(record, key), (record, {}))[1]
-                before = moves.get(name)
-                moves[name] = KeyMove(name, None if before is None else before.before, key)
+                other = moves.get(name, KeyMove(name, None, None))
+                moves[name] = KeyMove(name, other.before, key) if is_there else KeyMove(name, key, other.after)
         return found
 
     def lost(
