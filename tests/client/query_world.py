@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import headwater as hw
-from headwater.errors import ConflictError
+from headwater.errors import ConflictError, HeadwaterError, RejectedError
 from headwater.host.plain_space import Space
 from headwater.server.server import Server
 from headwater.store.collection_record import kind_of
@@ -146,13 +146,21 @@ class World:
             self.token = token_for(self.server, SPACE, "own")
         proxy = self._stack.enter_context(Proxy(self.server.port))
         shop = Shop()
-        url = f"ws://127.0.0.1:{proxy.port}/{SPACE}"
-        space = self._stack.enter_context(shop.app.open(url, token=self.token, actor=name))
-        return Client(name, shop, proxy, space)
+        return Client(name, shop, proxy, self._open(name, shop, proxy))
+
+    def _open(self, name: str, shop: Shop, proxy: Proxy) -> Space:
+        return shop.app.open(f"ws://127.0.0.1:{proxy.port}/{SPACE}", token=self.token, actor=name)
+
+    def reopen(self, client: Client) -> None:
+        """As a program that is started again."""
+        client.space.close()
+        client.shop = Shop()
+        client.space = self._open(client.name, client.shop, client.proxy)
 
     def close(self) -> None:
         for each in self.clients:
             self.come_back(each)
+            each.space.close()
         self._stack.close()
 
     def come_back(self, client: Client) -> None:
@@ -186,10 +194,13 @@ class World:
         for client in self.clients:
             self.come_back(client)
         for client in self.clients:
-            try:
-                client.space.sync(timeout="120s")
-            except ConflictError:
-                client.space.sync(timeout="120s")
+            for _ in range(100):
+                try:
+                    client.space.sync(timeout="120s")
+                    break
+                except HeadwaterError as error:
+                    # A commit of the history that has lost.
+                    assert isinstance(error, RejectedError | ConflictError), error
         for client in self.clients:
             self.hear(client)
 
@@ -207,8 +218,10 @@ class World:
         self.catch_up()
         wanted = oracle(self.docs())
         for client in self.clients:
-            assert client.shop.answers() == wanted, client.name
-            assert client.shop.shown[-1] == wanted, client.name
+            found = client.shop.answers()
+            assert found == wanted, (client.name, [(name, found[name], wanted[name]) for name in wanted if found[name] != wanted[name]])
+            shown = client.shop.shown[-1]
+            assert shown == wanted, (client.name, [(name, shown[name], wanted[name]) for name in wanted if shown[name] != wanted[name]])
 
 
 def _id_of(key: bytes) -> str:
