@@ -73,7 +73,9 @@ def _named(name: str, function: Any) -> Any:
 
 QUESTIONS: Mapping[str, Any] = {
     "page": lambda orders: _numbers(orders.where(Order.state == "open").order_by(Order.number).page(3).items),
-    "last": lambda orders: _numbers(orders.where(Order.state == "open").order_by(Order.number, descending=True).limit(2)),
+    "last": lambda orders: _numbers(
+        orders.where(Order.state == "open").order_by(Order.number, descending=True).limit(2)
+    ),
     "all": lambda orders: _numbers(orders.order_by(Order.number)),
     "count": lambda orders: orders.where(Order.state == "open").count(),
     "cents": lambda orders: orders.where(Order.state == "paid").sum(Order.cents),
@@ -219,9 +221,15 @@ class World:
         wanted = oracle(self.docs())
         for client in self.clients:
             found = client.shop.answers()
-            assert found == wanted, (client.name, [(name, found[name], wanted[name]) for name in wanted if found[name] != wanted[name]])
+            assert found == wanted, (
+                client.name,
+                [(name, found[name], wanted[name]) for name in wanted if found[name] != wanted[name]],
+            )
             shown = client.shop.shown[-1]
-            assert shown == wanted, (client.name, [(name, shown[name], wanted[name]) for name in wanted if shown[name] != wanted[name]])
+            assert shown == wanted, (
+                client.name,
+                [(name, shown[name], wanted[name]) for name in wanted if shown[name] != wanted[name]],
+            )
 
 
 def _id_of(key: bytes) -> str:

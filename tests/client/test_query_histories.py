@@ -9,18 +9,18 @@ from __future__ import annotations
 import random
 import shutil
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 import headwater as hw
 from headwater.errors import ConflictError, NotFoundError
 from tests.client.query_world import STATES, Client, Order, World, oracle
 from tests.server.running import settle_in
+from tests.support.halves import examples
 
 NAMES = st.sampled_from([0, 1])
 STATE = st.sampled_from(STATES)
@@ -171,23 +171,14 @@ class Histories(RuleBasedStateMachine):
     @rule()
     def check(self) -> None:
         self.world.check()
-"""Only at the end of a history everybody has come back for certain."""
-
-
-@pytest.fixture
-def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    settle_in(tmp_path, monkeypatch)
-    Histories.home = tmp_path
-    yield
-
-
-Histories.TestCase.settings = settings(max_examples=10, stateful_step_count=30, deadline=None)
 
 
 @pytest.mark.machine
-@pytest.mark.usefixtures("_home")
-class TestHistories(Histories.TestCase):
-    """Hypothesis runs it."""
+def test_answers_are_those_of_a_look_at_every_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settle_in(tmp_path, monkeypatch)
+    monkeypatch.setattr(Histories, "home", tmp_path)
+    tried = settings(max_examples=examples(40), stateful_step_count=20, deadline=None)
+    run_state_machine_as_test(Histories, settings=tried)  # type: ignore[no-untyped-call]
 
 
 def test_seeded_histories_of_writes_and_cuts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,14 +6,16 @@ Of a span that was only read by a restored run, no keys are known, but every mov
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from headwater.cells.key_moves import KeyMoves
-from headwater.store.collection_record import KeyMove
+from headwater.store.collection_record import CollectionRecord, KeyMove, doc_of, id_of, keys_of, kind_of_index
 from headwater.sync.client_listener import SpanArrived, known_part
 from headwater.sync.frames import SpanKeys, WatchSpan
-from headwater.values.ids import Seq
+from headwater.values.ids import DocKey, Seq
 from headwater.values.ranges import RangeIndex
+from headwater.values.sortkey import encode_id
+from headwater.values.tree import Maybe
 
 
 class KnownSpan:
@@ -154,6 +156,26 @@ class KnownSpans:
             for span in self.holding(move.index, move.after):
                 got |= seq > span.seq and span.put(move.after)
         return lost, got
+
+    def correct(
+        self, record: CollectionRecord, doc: DocKey, tree: Maybe, seq: Seq
+    ) -> Iterator[tuple[str, bytes, bool]]:
+        """An own commit is part of a document that is newer: what keys it has moved is not known any more.
+
+        In the parts that do not have the commit, the keys of the document become those of today. Gives the changed keys,
+        each with its index, and whether it has come.
+        """
+        end, now = encode_id(id_of(doc)), dict(keys_of(record, doc, tree))
+        for span in self.by_number.values():
+            if span.seq >= seq or span.keys is None or kind_of_index(span.index) != record.kind:
+                continue
+            new = now.get(span.index)
+            for key in [each for each in span.keys if each != new and each.endswith(end)]:
+                if doc_of(record, key) == doc:
+                    span.take(key)
+                    yield span.index, key, False
+            if new is not None and span.lo <= new < span.hi and span.put(new):
+                yield span.index, new, True
 
     def arrive(self, item: SpanArrived, moves: KeyMoves) -> tuple[list[bytes], list[bytes]]:
         """An answer has come in its place among the commits. Returns the keys that are gone, and those that have come."""

@@ -502,8 +502,12 @@ class RemoteReplica(AttachedReplica):
         found = [move for shift in outcome.shifts for move in shift.moves]
         if outcome.commit.session == self._session:
             for effect in effects:
-                record = members.record_of(effect.doc)
-                if record is not None:
+                record, here = members.record_of(effect.doc), self._documents.get(effect.doc)
+                if record is not None and here is not None and here.seq >= seq:
+                    # As after a lost connection: the document has come with later commits already.
+                    for index, key, has_come in self.spans.correct(record, effect.doc, here.confirmed, seq):
+                        self._note_keys(index, [] if has_come else [key], [key] if has_come else [])
+                elif record is not None:
                     found += moves_of(record, effect.doc, effect.before, effect.after)
         for move in found:
             lost, got = self.spans.move(move, seq)
