@@ -14,9 +14,9 @@ def not_ready(doc: DocKey, space: str) -> NotReadyError:
         whose = f" of space {space!r}" if space else ""
         message = (
             f"keys of an index are not here yet: the server{whose} was asked for them, and code in an event loop does "
-            "not wait. In your own code, ask again when they have come; a function of the app runs again then"
+            "not wait. In your own code, `await space.load(query)` first; a function of the app runs again when they have come"
         )
-        return NotReadyError(message, space=space)
+        return NotReadyError(message, keys=doc, space=space)
     name = address_text(doc)
     message = (
         f"{name} is not here yet: the server of space {space!r} was asked for it, and code in an event loop does not "
