@@ -11,7 +11,7 @@ import pytest
 
 import headwater as hw
 from headwater.access.rights import Right
-from headwater.client import remote_replica, server_link
+from headwater.client import server_link, span_replica
 from headwater.client.server_link import ServerLink
 from headwater.errors import ConflictError, DuplicateError, NotFoundError, OfflineError, QueryError, RuleError
 from headwater.host.plain_space import Space
@@ -628,8 +628,8 @@ def test_spans_that_nothing_reads_are_released_after_a_while(at: Behind, monkeyp
         assert len(replica.spans) == 3
         with space.transaction():
             assert shop.orders.where(Order.number == 4).one().cents == 400
-            monkeypatch.setattr(remote_replica, "UNREAD_SPAN_S", -1.0)
-            monkeypatch.setattr(remote_replica, "SWEEP_S", -1.0)
+            monkeypatch.setattr(span_replica, "UNREAD_SPAN_S", -1.0)
+            monkeypatch.setattr(span_replica, "SWEEP_S", -1.0)
             shop.orders.where(Order.number == 5).exists()
             # What the function reads, what the transaction reads, and the new one.
             assert len(replica.spans) == 3

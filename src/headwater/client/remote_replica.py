@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Final, Protocol, TypeAlias
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import TypeAlias
 
 from msgspec import structs
-from msgspec.structs import replace
 
 from headwater.cells.context import CONTEXT
 from headwater.cells.key_moves import KeyMoves
 from headwater.cells.loaded_document import Document
-from headwater.cells.not_ready import not_ready
 from headwater.cells.pending_commit import Failure, PendingCommit, Pulled
-from headwater.cells.span_reads import KeyValues
-from headwater.cells.span_records import KeyQuestion, SpanKey, is_span_mark, span_mark
+from headwater.cells.span_records import is_span_mark
 from headwater.client.document_fetch import is_in_loop
-from headwater.client.known_spans import KnownSpans, new_span
 from headwater.client.read_ahead import ReadAhead
-from headwater.client.unread_documents import UnreadDocuments
+from headwater.client.span_replica import SpanReplica
 from headwater.errors import AddressError, HeadwaterError, InvariantError, LimitError, OfflineError
-from headwater.machine import machine
-from headwater.runtime.attached_replica import AttachedReplica, ReplicaPort, ReplicaStorage
+from headwater.runtime.attached_replica import ReplicaPort, ReplicaStorage
 from headwater.store.applying import apply_operation
-from headwater.store.collection_record import doc_of, docs_of, keys_of, moves_of
 from headwater.store.commit import (
     Commit,
     CommitOutcome,
@@ -39,52 +31,15 @@ from headwater.store.commit import (
 )
 from headwater.store.document import StoredDocument
 from headwater.sync.client_listener import Brought, SpanArrived, part_of
-from headwater.sync.frame_limits import KEYS_MAX, SPANS_MAX
-from headwater.sync.frames import SpanKeys, WatchSpan
 from headwater.values.ids import NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
 from headwater.values.patch import Touches
 from headwater.values.tree import ABSENT, Maybe
 
 Rejected: TypeAlias = tuple[Commit, Verdict | None, HeadwaterError | None, bool]
 """A rejected commit of this session, the reason, and whether an earlier run made it."""
-TakenIn: TypeAlias = Callable[[list[LocalSeq], list[tuple[DocKey, Seq, Maybe]], Seq], None]
 
 
-UNREAD_SPAN_S: Final = 30.0
-"""How long a part of an index is watched that nothing reads: a page that is left is often opened again."""
-
-SWEEP_S: Final = 10.0
-"""How often such parts are looked for, while parts are asked for."""
-
-SPANS_HELD_MAX: Final = SPANS_MAX // 4
-"""Watched parts above which unread ones are released before that. The rest is for those that functions read."""
-
-
-class SpanLink(Protocol):
-    """The questions about spans of one connection."""
-
-    def check(self) -> None:
-        """Raise QueryError if the server answers none."""
-
-    def check_not_over(self) -> None:
-        """Raise the error that has ended the session, if it has ended."""
-
-    def ask(self, asked: WatchSpan) -> SpanKeys:
-        """Ask, and wait for the answer."""
-        ...
-
-    def ask_all(self, asked: Sequence[WatchSpan]) -> list[SpanKeys | HeadwaterError]:
-        """Ask several questions at once, and wait for the answers."""
-        ...
-
-    def want(self, asked: WatchSpan) -> None:
-        """Ask without waiting. The answer is delivered with other changes."""
-
-    def release(self, numbers: Sequence[int]) -> None:
-        """Spans are not read any more."""
-
-
-class RemoteReplica(AttachedReplica):
+class RemoteReplica(SpanReplica):
     """Holds the watched documents. `covers`: prefixes held completely; `unwatch` ends a watch at the server."""
 
     def __init__(
@@ -99,16 +54,13 @@ class RemoteReplica(AttachedReplica):
         unwatch: Callable[[Collection[DocKey]], None],
         keeps_walked: bool = False,
     ) -> None:
-        super().__init__(storage, port, session, branch, seq)
+        super().__init__(storage, port, session, branch, seq, keeps_walked=keeps_walked)
         self._covers = covers
         self._unwatch = unwatch
         self._ahead = ReadAhead()
-        self._unread = UnreadDocuments(keeps_walked=keeps_walked)
         self._is_integrating = False
         # Results of functions here that are not sent to the server.
         self._own: set[DocKey] = set()
-        # The local folder's listener: decided commits, confirmed documents, sequence number.
-        self.on_taken_in: TakenIn | None = None
         # Commits of an earlier run, and the listener for rejected ones. It also gets the commits of this run that ended
         # with the session, without a verdict.
         self.is_over: Callable[[], bool] = lambda: False
@@ -118,25 +70,15 @@ class RemoteReplica(AttachedReplica):
         self.on_refused: Callable[[list[Rejected]], None] = lambda _: None
         # Requested by code that does not wait, and not answered yet; and results of functions here, which never are.
         self.is_partial = True
-        self.coming: set[DocKey] = set()
         self.is_derived: Callable[[DocKey], bool] = lambda _: False
-        # Read in vain while the server was away.
-        self._unreached: dict[DocKey, None] = {}
-        # The known keys of indexes; the questions for others, by the names that stand for them; and failed ones.
-        self.spans = KnownSpans()
-        self._questions: dict[DocKey, KeyQuestion] = {}
-        self._failed: dict[DocKey, HeadwaterError] = {}
-        self._pinned: Counter[tuple[str, bytes, bytes]] = Counter()
-        self._asks = True
-        self._swept_at = 0.0
-        self.span_link: SpanLink
         # Dropped while changes, possibly of these documents, were waiting to be integrated.
         self._gone: set[DocKey] = set()
 
     def install(self, found: Iterable[tuple[DocKey, StoredDocument]]) -> None:
         """Install documents that arrived before the first read."""
-        for doc, each in found:
-            self._documents[doc] = Document(each.value, each.seq, each.value)
+        new = list(found)
+        super().install(new)
+        for doc, each in new:
             self._ahead.note(doc, each.value)
             if not self._covers(doc):
                 self._unread.loaded((doc,))
@@ -317,226 +259,6 @@ class RemoteReplica(AttachedReplica):
             return doc not in self.coming and doc not in self._questions
         return (doc in self._documents and doc not in self.coming) or self._covers(doc)
 
-    # -- keys of indexes -----------------------------------------------------------------------------------
-
-    def missing_keys(self, question: KeyQuestion) -> DocKey | None:
-        """As above. The name stands for the answer of the server."""
-        known = self.spans.first(
-            question.index, question.lo, question.hi, reverse=question.reverse, docs=question.whole
-        )
-        if known is not None:
-            return None
-        name = span_mark(question)
-        if not self._asks:
-            raise not_ready(name, "")
-        self.span_link.check()
-        self._questions[name] = question
-        return name
-
-    def knows_keys(self, index: str, lo: bytes, hi: bytes, *, docs: bool = False) -> bool:
-        """As above."""
-        return self.spans.covers(index, lo, hi, docs=docs)
-
-    @contextmanager
-    def without_asking(self) -> Iterator[None]:
-        """As above."""
-        before, self._asks = self._asks, False
-        try:
-            yield
-        finally:
-            self._asks = before
-
-    def pin_keys(self, index: str, lo: bytes, hi: bytes) -> None:
-        """As above."""
-        with self._turn:
-            self._pinned[index, lo, hi] += 1
-
-    def unpin_keys(self, index: str, lo: bytes, hi: bytes) -> None:
-        """As above."""
-        with self._turn:
-            self._pinned[index, lo, hi] -= 1
-            if not self._pinned[index, lo, hi]:
-                del self._pinned[index, lo, hi]
-
-    def confirmed_keys(
-        self, index: str, lo: bytes, hi: bytes, size: int, *, reverse: bool
-    ) -> tuple[list[bytes], tuple[bytes, bytes] | None]:
-        """As above, of the known part: there may be less keys than asked for, and yet more behind them."""
-        found = self.spans.keys(index, lo, hi, size, reverse=reverse)
-        if found is None:
-            raise not_ready(span_mark(KeyQuestion(index, lo, hi, size, reverse)), "")
-        keys, rest, span = found
-        span.used_at = machine().monotonic()
-        return keys, rest
-
-    def load_ahead(self, docs: Iterable[DocKey]) -> list[DocKey]:
-        """As above, with one question; or without waiting for it, where code does not wait."""
-        missing = [doc for doc in docs if not self.is_loaded(doc)]
-        if missing and not self.waits and is_in_loop():
-            with self.requests:
-                for doc in missing:
-                    self.is_missing(doc)
-        elif missing:
-            self.hold(missing)
-        return missing
-
-    def visible_many(self, docs: Iterable[DocKey]) -> dict[DocKey, Maybe]:
-        """As above, of those that are here then."""
-        wanted = list(docs)
-        self.load_ahead(wanted)
-        with self._turn:
-            return {
-                doc: self._documents[doc].visible for doc in wanted if doc in self._documents and self.is_loaded(doc)
-            }
-
-    def hold_spans(self, spans: Iterable[SpanKey]) -> Collection[SpanKey]:
-        """As above, with one wait for all. Keys are asked for only where fields of the documents were read."""
-        with self._turn:
-            at, asked = self.seq, dict[SpanKey, WatchSpan]()
-            for each in spans:
-                watch = WatchSpan(0, each.index, each.lo, each.hi, limit=0, at=at, known=True)
-                if self._needs_docs(each):
-                    watch = replace(watch, limit=None, known=False, docs=KEYS_MAX)
-                asked[each] = watch
-            questions = list(dict.fromkeys(asked.values()))
-            changed = {
-                watch: self._held(watch, answer, at)
-                for watch, answer in zip(questions, self.span_link.ask_all(questions), strict=True)
-            }
-            return {each for each, watch in asked.items() if changed[watch]}
-
-    def _held(self, asked: WatchSpan, answer: SpanKeys | HeadwaterError, at: Seq) -> bool:
-        """A span of a restored run is watched. Returns whether it has changed meanwhile, or may have."""
-        if isinstance(answer, HeadwaterError):
-            return True
-        self._take_span(replace(asked, number=answer.number), answer)
-        if answer.at != at or answer.gone or answer.came or answer.newer or answer.end:
-            return True
-        if asked.docs and self.members is not None and self.members.has(asked.index):
-            record = self.members.index(asked.index)[0]
-            return bool(self.hold([doc for doc in docs_of(record, answer.keys) if doc not in self._documents]))
-        return False
-
-    def _needs_docs(self, key: SpanKey) -> bool:
-        """Whether a read depends on fields that are not in the keys."""
-        if not key.fields or self.members is None or not self.members.has(key.index):
-            return bool(key.fields)
-        record, named = self.members.index(key.index)
-        return key.question is None or not KeyValues(record, named, key.question).are_in_keys
-
-    def _are_missing(self, name: DocKey) -> bool:
-        """Whether keys were asked for and have not come. Code that waits has them now."""
-        failed = self._failed.pop(name, None)
-        if failed is not None:
-            raise failed
-        question = self._questions.get(name)
-        if question is None:
-            return False
-        self._sweep()
-        asked = WatchSpan(0, question.index, question.lo, question.hi, question.limit, question.reverse, question.docs)
-        if not self.waits and is_in_loop():
-            if name not in self.coming:
-                self.span_link.check_not_over()
-                self.coming.add(name)
-                self.span_link.want(asked)
-            return True
-        try:
-            asked = replace(asked, at=self.seq)
-            answer = self.span_link.ask(asked)
-        except OfflineError:
-            self._unreached[name] = None
-            raise
-        finally:
-            self._questions.pop(name, None)
-        self._take_span(replace(asked, number=answer.number), answer)
-        self._have_come((name,))
-        return False
-
-    def _take_span(self, asked: WatchSpan, answer: SpanKeys) -> None:
-        span = new_span(asked, answer, self.seq)
-        span.used_at = machine().monotonic()
-        self.spans.add(span)
-        found = [(each.doc, StoredDocument(each.content, each.seq)) for each in answer.docs]
-        new = [(doc, each) for doc, each in found if doc not in self._documents or doc in self.coming]
-        self.install(new)
-        self._have_come([doc for doc, _ in new])
-        if self.on_taken_in is not None:
-            self.on_taken_in([], [(doc, each.seq, each.value) for doc, each in new], self.seq)
-
-    def _is_in_span(self, doc: DocKey) -> bool:
-        """Whether it is in a known span whose documents have to be here."""
-        if self.members is None or (record := self.members.record_of(doc)) is None:
-            return False
-        tree = self._documents[doc].confirmed
-        return tree is not ABSENT and any(
-            span.has_docs for index, key in keys_of(record, doc, tree) for span in self.spans.holding(index, key)
-        )
-
-    def _sweep(self) -> None:
-        """Release what nothing reads any more: after a while, or the oldest of many."""
-        now = machine().monotonic()
-        if now - self._swept_at < SWEEP_S and len(self.spans) < SPANS_HELD_MAX:
-            return
-        self._swept_at = now
-        unread = self.spans.unread((*self.read_spans(), *self._pinned))
-        surplus = len(self.spans) - SPANS_HELD_MAX // 2
-        gone = [
-            span
-            for place, span in enumerate(unread)
-            if now - span.used_at > UNREAD_SPAN_S or (len(self.spans) >= SPANS_HELD_MAX and place < surplus)
-        ]
-        for span in gone:
-            self.spans.remove(span.number)
-            if span.has_docs and span.keys and self.members is not None:
-                record = self.members.index(span.index)[0]
-                self._unread.walked(doc for doc in docs_of(record, span.keys) if doc in self._documents)
-        if gone:
-            self.span_link.release([span.number for span in gone])
-
-    def _note_moves(self, outcome: CommitOutcome, effects: Iterable[Effect]) -> None:
-        """The moves of keys of a commit: those that the server has sent, and those of an own commit."""
-        assert isinstance(outcome.verdict, Committed)
-        members, seq = self.members, outcome.verdict.seq
-        if members is None or not self.spans.by_number:
-            return
-        found = [move for shift in outcome.shifts for move in shift.moves]
-        if outcome.commit.session == self._session:
-            for effect in effects:
-                record, here = members.record_of(effect.doc), self._documents.get(effect.doc)
-                if record is not None and here is not None and here.seq >= seq:
-                    # As after a lost connection: the document has come with later commits already.
-                    for index, key, has_come in self.spans.correct(record, effect.doc, here.confirmed, seq):
-                        self._note_keys(index, [] if has_come else [key], [key] if has_come else [])
-                elif record is not None:
-                    found += moves_of(record, effect.doc, effect.before, effect.after)
-        for move in found:
-            lost, got = self.spans.move(move, seq)
-            self._note_keys(move.index, [move.before] if lost else [], [move.after] if got else [])
-
-    def _note_keys(self, index: str, gone: Iterable[bytes | None], came: Iterable[bytes | None]) -> None:
-        """Keys have left known spans, and have come: changes, if their documents are not here."""
-        assert self.members is not None
-        moves = self.members.moves
-        if moves is None or not self.members.has(index):
-            return
-        record = self.members.index(index)[0]
-        for keys, note in ((gone, moves.take), (came, moves.put)):
-            for key in keys:
-                if key is not None and not self._was_here(doc_of(record, key)):
-                    note(index, key)
-
-    def _was_here(self, doc: DocKey) -> bool:
-        """Whether a document was here before the present step."""
-        assert self.members is not None
-        moves = self.members.moves
-        return doc in self._documents and doc not in self.coming and (moves is None or doc not in moves.come)
-
-    def _have_come(self, docs: Iterable[DocKey]) -> None:
-        come = [doc for doc in docs if doc in self.coming]
-        if come:
-            self.coming.difference_update(come)
-            self.on_arrived(come)
-
     def _integrate_and_keep(self, decided: list[CommitOutcome | Failure | Pulled]) -> None:
         tell = self.on_rejected
         refused: list[Rejected] = []
@@ -574,33 +296,31 @@ class RemoteReplica(AttachedReplica):
         come: set[DocKey] = set()
         for each in decided:
             if isinstance(each, CommitOutcome) and isinstance(each.verdict, Committed) and not each.effects:
-                mine = self._pending.get(each.commit.local_seq) if each.commit.session == self._session else None
-                if mine is not None and each.verdict.seq == NEVER:
-                    self._keep_here(mine)
-                made = self._with_effects(each.commit, each.verdict.seq, mine, come)
-                self._note_moves(each, made.effects)
-                yield structs.replace(made, shifts=each.shifts) if each.shifts else made
+                yield self._decided(each, each.verdict.seq, come)
             elif isinstance(each, SpanArrived):
-                self._questions.pop(each.doc, None)
-                if each.error is not None and each.doc in self.coming:
-                    self._failed[each.doc] = each.error
-                if self.members is not None and self.members.moves is not None:
-                    gone, came = self.spans.arrive(each, self.members.moves)
-                    self._note_keys(each.asked.index, gone, came)
-                    if each.asked.number not in self.spans.by_number:
-                        # The reader has not waited for it, or has released it.
-                        self.span_link.release([each.asked.number])
+                self._take_arrived(each)
             elif not isinstance(each, Pulled):
                 yield each
             elif self._is_wanted(each):
-                self._ahead.note(each.doc, each.found.value)
-                if self.members is not None and self.members.moves is not None and not self._was_known(each.doc):
-                    self.members.moves.come.add(each.doc)
-                if each.doc not in self._documents and not self._covers(each.doc):
-                    self._unread.loaded((each.doc,))
+                self._take_pulled(each.doc, each.found.value)
                 yield each
             if self.coming:
                 come.update(_known_by(each))
+
+    def _decided(self, outcome: CommitOutcome, seq: Seq, come: Collection[DocKey]) -> CommitOutcome:
+        mine = self._pending.get(outcome.commit.local_seq) if outcome.commit.session == self._session else None
+        if mine is not None and seq == NEVER:
+            self._keep_here(mine)
+        made = self._with_effects(outcome.commit, seq, mine, come)
+        self._note_moves(outcome, seq, made.effects)
+        return structs.replace(made, shifts=outcome.shifts) if outcome.shifts else made
+
+    def _take_pulled(self, doc: DocKey, value: Maybe) -> None:
+        self._ahead.note(doc, value)
+        if self.members is not None and self.members.moves is not None and not self._was_known(doc):
+            self.members.moves.come.add(doc)
+        if doc not in self._documents and not self._covers(doc):
+            self._unread.loaded((doc,))
 
     def _was_known(self, doc: DocKey) -> bool:
         """Whether a document was here, or known not to exist."""
