@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,62 +10,13 @@ import pytest
 
 import headwater as hw
 from headwater.access.rights import Right
-from headwater.client import server_link, span_replica
+from headwater.client import span_replica
 from headwater.client.server_link import ServerLink
-from headwater.errors import ConflictError, DuplicateError, NotFoundError, OfflineError, QueryError, RuleError
-from headwater.host.plain_space import Space
-from headwater.server.spaces.client_connection import ClientConnection
-from headwater.sync import frames
-from headwater.sync.frames import Ping, WatchSpan
-from tests.client.world import Behind, behind, state_is, storage_of
-from tests.server.running import settle_in, until
-
-
-class Order(hw.Doc):
-    number: int
-    state: str = "open"
-    cents: int = 0
-    note: str | None = None
-
-
-class Draft(hw.Doc):
-    text: str
-
-
-class Recipe(hw.Doc):
-    text: str
-
-
-class Shop:
-    """A program with orders, drafts of each user, and recipes that only cooks may read."""
-
-    def __init__(self) -> None:
-        app = self.app = hw.App("shop")
-        self.orders = app.collection(
-            Order, indexes=[(Order.state, Order.number), (Order.state, Order.cents)], unique=[Order.number]
-        )
-        self.drafts = app.collection(Draft, scope="user", indexes=[Draft.text])
-        self.recipes = app.collection(Recipe, indexes=[Recipe.text], rules=[hw.allow("cook", read=True, create=True)])
-        self.seen: list[Any] = []
-
-    def watch(self, ask: Any) -> list[str]:
-        """A sink over what a computed function asks; returns the list that grows with each of its runs."""
-        runs: list[str] = []
-
-        @self.app.computed
-        def found() -> list[str]:
-            runs.append("run")
-            return [str(each) for each in ask(self)]
-
-        @self.app.sink
-        def show() -> None:
-            self.seen.append(found())
-
-        return runs
-
-    @property
-    def waiting(self) -> hw.Query[Order]:
-        return self.orders.where(Order.state == "open").order_by(Order.number)
+from headwater.errors import ConflictError, DuplicateError, NotFoundError, QueryError, RuleError
+from headwater.sync.frames import WatchSpan
+from tests.client.query_shop import Draft, Order, Recipe, Shop, filled, heard, numbers, opened
+from tests.client.world import Behind, behind, storage_of
+from tests.server.running import settle_in
 
 
 @pytest.fixture
@@ -88,32 +38,6 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 
     monkeypatch.setattr(ServerLink, "ask_many", counted)
     return found
-
-
-def opened(at: Behind, shop: Shop, actor: str = "ann", **options: Any) -> Space:
-    return shop.app.open(at.url, token=at.token, actor=actor, **options)
-
-
-def filled(at: Behind, count: int = 20) -> None:
-    shop = Shop()
-    with opened(at, shop, "owner") as space:
-        shop.orders.insert_many({"number": number, "cents": 100 * number} for number in range(1, count + 1))
-        space.sync()
-
-
-def heard(*spaces: Space) -> None:
-    """They have taken in everything that is decided by now."""
-    for space in spaces:
-        space.sync()
-    for space in spaces:
-        link = storage_of(space).link
-        until(lambda link=link: link.session.is_caught_up, "it has caught up")  # type: ignore[misc]
-        link.ask(Ping(0), 120.0)
-        space.settle()
-
-
-def numbers(found: Any) -> list[int]:
-    return [each.number for each in found]
 
 
 # --- the same answers -----------------------------------------------------------------------------------------
@@ -145,17 +69,17 @@ def test_every_question_has_the_answer_of_a_file(at: Behind, tmp_path: Path) -> 
             opened.explain(),
         ]
 
-    def fill(shop: Shop) -> None:
+    def fill() -> None:
         for number in range(1, 13):
             state = "paid" if number % 3 == 0 else "open"
             Order(number=number, state=state, cents=number, note="x" if number % 4 == 0 else None)
 
     there, here = Shop(), Shop()
     with here.app.open(str(tmp_path / "shop.db")):
-        fill(here)
+        fill()
         wanted = answers(here)
     with opened(at, Shop()) as space, space.transaction():
-        fill(there)
+        fill()
     with opened(at, there):
         assert answers(there) == wanted
 
@@ -356,7 +280,7 @@ def test_rule_24_a_duplicate_is_refused_by_the_server_and_not_asked_for(at: Behi
         asked.clear()
         Order(number=2)
         assert [each for each in asked if isinstance(each, WatchSpan)] == []
-        with pytest.raises(DuplicateError, match="number=2|number"):
+        with pytest.raises(DuplicateError, match="number"):
             space.sync()
         # Where the key is known, the constructor sees it.
         assert shop.orders.where(Order.number == 3).one().cents == 300
@@ -429,191 +353,7 @@ def test_what_is_rolled_back_is_not_in_the_answers_any_more(at: Behind) -> None:
         assert shop.orders.where(Order.state == "paid").count() == 0
 
 
-# --- connections ----------------------------------------------------------------------------------------------
-
-
-def test_known_spans_answer_while_the_server_is_away_and_others_raise(
-    at: Behind, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    filled(at, 5)
-    shop = Shop()
-    with opened(at, shop) as space:
-        assert numbers(shop.waiting.limit(3)) == [1, 2, 3]
-        assert shop.waiting.count() == 5
-        at.go_away()
-        state_is(space, "offline")
-        Order(number=0)
-        assert numbers(shop.waiting.limit(3)) == [0, 1, 2]
-        assert shop.waiting.count() == 6
-        monkeypatch.setattr(server_link, "PATIENCE_S", 0.0)
-        with pytest.raises(OfflineError) as caught:
-            shop.orders.where(Order.state == "paid").count()
-        assert caught.value.code == "HW405"
-        monkeypatch.undo()
-        at.come_back()
-        state_is(space, "live")
-        assert shop.orders.where(Order.state == "paid").count() == 0
-        heard(space)
-        assert shop.waiting.count() == 6
-
-
-def test_a_run_that_could_not_ask_is_repeated_when_the_server_is_back(
-    at: Behind, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    filled(at, 2)
-    shop = Shop()
-    wanted = shop.app.cell("wanted", "open")
-    shop.watch(lambda shop: numbers(shop.orders.where(Order.state == wanted.value).order_by(Order.number)))
-    with opened(at, shop, on_error="log") as space:
-        at.go_away()
-        state_is(space, "offline")
-        monkeypatch.setattr(server_link, "PATIENCE_S", 0.0)
-        wanted.value = "paid"
-        space.settle()
-        assert shop.seen[-1] == ["1", "2"]
-        monkeypatch.undo()
-        at.come_back()
-        state_is(space, "live")
-        until(lambda: space.settle() is None and shop.seen[-1] == [], "the function has run again")
-
-
-def test_after_a_reconnect_only_changes_are_sent(at: Behind, monkeypatch: pytest.MonkeyPatch) -> None:
-    filled(at, 300)
-    shop, other = Shop(), Shop()
-    runs = shop.watch(lambda shop: [shop.waiting.count()])
-    answers: list[frames.SpanKeys] = []
-    take = server_link.ClientSession._take_keys
-
-    def noted(self: Any, keys: frames.SpanKeys) -> None:
-        answers.append(keys)
-        take(self, keys)
-
-    monkeypatch.setattr(server_link.ClientSession, "_take_keys", noted)
-    with opened(at, shop) as space, other.app.open(at.straight, actor="bob") as there:
-        at.go_away()
-        state_is(space, "offline")
-        Order(number=1_000)
-        with there.transaction():
-            for order in other.waiting.limit(2):
-                order.state = "paid"
-        there.sync()
-        answers.clear()
-        at.come_back()
-        state_is(space, "live")
-        heard(space)
-        assert shop.seen[-1] == ["299"]
-        assert len(runs) == 2
-        assert [(len(each.keys), len(each.gone), len(each.came)) for each in answers] == [(0, 2, 1)]
-
-
-def test_after_a_reconnect_without_a_change_nothing_runs(at: Behind) -> None:
-    filled(at, 5)
-    shop = Shop()
-    runs = shop.watch(lambda shop: [shop.waiting.count(), *shop.waiting.values(Order.note)])
-    with opened(at, shop) as space:
-        at.go_away()
-        state_is(space, "offline")
-        at.come_back()
-        state_is(space, "live")
-        heard(space)
-        assert runs == ["run"]
-
-
-# --- restarts -------------------------------------------------------------------------------------------------
-
-
-class Report(Shop):
-    """One function for each kind of question."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        app, orders, shown = self.app, self.orders, self.seen
-
-        @app.computed
-        def page() -> list[int]:
-            return [order.number for order in orders.where(Order.state == "open").order_by(Order.number).limit(3)]
-
-        @app.computed
-        def count() -> int:
-            return orders.where(Order.state == "open").count()
-
-        @app.computed
-        def paid() -> int:
-            return orders.where(Order.state == "paid").count()
-
-        @app.computed
-        def cents() -> int:
-            return orders.where(Order.state == "open").sum(Order.cents)
-
-        @app.computed
-        def notes() -> list[str | None]:
-            return orders.where(Order.state == "open").order_by(Order.number).values(Order.note)
-
-        @app.computed
-        def states() -> dict[str, int]:
-            return orders.group_by(Order.state).count()
-
-        @app.sink
-        def show() -> None:
-            shown.append([page(), count(), paid(), cents(), notes(), states()])
-
-        self.functions = (page, count, paid, cents, notes, states)
-
-    def runs(self, space: Space) -> list[int]:
-        return [space.runs(each) for each in self.functions]
-
-
-@pytest.fixture
-def reported(at: Behind) -> Behind:
-    """Five orders, and a program that has run before."""
-    filled(at, 5)
-    with opened(at, Report()) as space:
-        heard(space)
-    return at
-
-
-def test_functions_are_restored_without_a_run_and_notified_from_then_on(reported: Behind) -> None:
-    report, other = Report(), Shop()
-    with opened(reported, report) as space, opened(reported, other, "bob") as there:
-        heard(space)
-        assert report.runs(space) == [0] * 6, space.explain_resume()
-        order = other.orders.where(Order.number == 1).one()
-        order.note = "x"
-        heard(there, space)
-        assert report.runs(space) == [0, 0, 0, 0, 1, 0]
-        assert report.seen[-1][4] == ["x", None, None, None, None]
-        order.state = "paid"
-        heard(there, space)
-        assert report.runs(space) == [1, 1, 1, 1, 2, 1]
-        assert report.seen[-1] == [[2, 3, 4], 4, 1, 1400, [None] * 4, {"open": 4, "paid": 1}]
-
-
-def test_a_change_while_closed_runs_what_has_read_it_and_nothing_else(reported: Behind) -> None:
-    other = Shop()
-    with opened(reported, other, "bob") as there:
-        other.orders.where(Order.number == 5).one().note = "x"
-        there.sync()
-    report = Report()
-    with opened(reported, report) as space:
-        heard(space)
-        assert report.runs(space) == [0, 0, 0, 0, 1, 0], space.explain_resume()
-    with opened(reported, other, "bob") as there:
-        other.orders.where(Order.number == 5).one().state = "sent"
-        there.sync()
-    report = Report()
-    with opened(reported, report) as space:
-        heard(space)
-        assert report.runs(space) == [0, 1, 0, 1, 1, 1], space.explain_resume()
-        assert report.seen[-1] == [[1, 2, 3], 4, 0, 1000, [None] * 4, {"open": 4, "sent": 1}]
-
-
 # --- what is watched ------------------------------------------------------------------------------------------
-
-
-def watched(at: Behind) -> int:
-    """The spans that all sessions watch."""
-    connections = [each for each in gc.get_objects() if type(each) is ClientConnection]
-    return sum(len(each.talk.spans) for each in connections if at.server is not None)
 
 
 def test_spans_that_nothing_reads_are_released_after_a_while(at: Behind, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -635,7 +375,7 @@ def test_spans_that_nothing_reads_are_released_after_a_while(at: Behind, monkeyp
             assert len(replica.spans) == 3
         heard(space)
         session = storage_of(space).link.session
-        assert sorted(session.spans) == sorted(replica.spans.by_number)
+        assert sorted(session.spans.known) == sorted(replica.spans.by_number)
         other = Shop()
         with opened(at, other, "bob") as there:
             other.orders.where(Order.number == 2).one().state = "paid"

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 import headwater as hw
-from headwater.errors import ConflictError, NotFoundError
-from tests.client.query_world import STATES, Client, Order, World, oracle
+from headwater.errors import ConflictError
+from tests.client.query_world import STATES, Client, Order, World, is_synced, oracle
 from tests.server.running import settle_in
 from tests.support.halves import examples
 
@@ -149,12 +149,8 @@ class Histories(RuleBasedStateMachine):
             self.world.reopen(client)
 
     def _settle(self, client: Client) -> None:
-        for _ in range(20):
-            try:
-                client.space.sync(timeout="120s")
-            except (ConflictError, NotFoundError):
-                continue
-            return
+        while not is_synced(client.space):
+            pass
 
     # -- what holds ----------------------------------------------------------------------------------------
 

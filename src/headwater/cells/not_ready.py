@@ -14,7 +14,7 @@ def not_ready(doc: DocKey, space: str) -> NotReadyError:
         whose = f" of space {space!r}" if space else ""
         message = (
             f"keys of an index are not here yet: the server{whose} was asked for them, and code in an event loop does "
-            "not wait. In your own code, `await space.load(query)` first; a function of the app runs again when they have come"
+            "not wait. In your own code, `await space.load(query)` first; a function of the app runs again then"
         )
         return NotReadyError(message, keys=doc, space=space)
     name = address_text(doc)

@@ -162,8 +162,8 @@ class KnownSpans:
     ) -> Iterator[tuple[str, bytes, bool]]:
         """An own commit is part of a document that is newer: what keys it has moved is not known any more.
 
-        In the parts that do not have the commit, the keys of the document become those of today. Gives the changed keys,
-        each with its index, and whether it has come.
+        In the parts that do not have the commit, the keys of the document become those of today. Gives the changed
+        keys, each with its index, and whether it has come.
         """
         end, now = encode_id(id_of(doc)), dict(keys_of(record, doc, tree))
         for span in self.by_number.values():
@@ -178,7 +178,7 @@ class KnownSpans:
                 yield span.index, new, True
 
     def arrive(self, item: SpanArrived, moves: KeyMoves) -> tuple[list[bytes], list[bytes]]:
-        """An answer has come in its place among the commits. Returns the keys that are gone, and those that have come."""
+        """An answer has come in its place among the commits. Returns the keys that are gone, and those that came."""
         asked, answer = item.asked, item.answer
         span = self.by_number.get(asked.number)
         if answer is None:

@@ -1,4 +1,7 @@
-"""A replica whose store is a server. Effects of other sessions' commits are computed here, from their operations."""
+"""A replica whose store is a server. Effects of other sessions' commits are computed here, from their operations.
+
+Length: every way in which a document comes, changes and goes has to agree with the others.
+"""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ from headwater.store.document import StoredDocument
 from headwater.store.space_identity import SpaceIdentity
 from headwater.sync.client_listener import count_by_session
 from headwater.sync.client_session import Answer, ClientPhase, Item
-from headwater.sync.frames import SPANS, AskChanged, AskObservations, AskShifted, Open, SpaceOpened
+from headwater.sync.frames import AskChanged, AskObservations, AskShifted, Open, SpaceOpened
 from headwater.sync.server_session import Close
 from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId, SpaceId
 from headwater.values.space_ids import is_space_id
@@ -401,7 +401,7 @@ class RemoteStorage:
         is_held_up = self._replica is not None and not self._replica.waits and is_in_loop()
         if link.phase is not ClientPhase.LIVE or is_held_up:
             return None
-        if isinstance(question, AskShifted) and SPANS not in link.session.can:
+        if isinstance(question, AskShifted) and not link.session.spans.are_answered:
             return None
         try:
             return link.ask(question)

@@ -23,7 +23,9 @@ class SpanQuestions:
 
     def check(self) -> None:
         """Raise QueryError if the server answers none."""
-        self._link.session.check_spans()
+        session = self._link.session
+        if session.was_greeted and not session.spans.are_answered:
+            raise session.spans.refusal()
 
     def check_not_over(self) -> None:
         """Raise the error that has ended the session, if it has ended."""

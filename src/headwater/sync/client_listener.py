@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from headwater.cells.pending_commit import Failure, Pulled
 from headwater.cells.span_records import KeyQuestion, span_mark
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, UnconfirmedError
 from headwater.store.collection_record import Shift
 from headwater.store.commit import Commit, CommitOutcome, Committed, Operation, Seen
 from headwater.store.document import StoredDocument
@@ -56,6 +56,17 @@ def known_part(asked: frames.WatchSpan, answer: frames.SpanKeys) -> tuple[bytes,
     if not answer.end:
         return asked.lo, asked.hi
     return (answer.end, asked.hi) if asked.reverse else (asked.lo, answer.end)
+
+
+def unconfirmed(commit: Commit, space: str, why: HeadwaterError) -> UnconfirmedError:
+    """The error of a commit that was sent and has no verdict: the server may have stored it."""
+    message = (
+        f"commit {commit.local_seq} was sent to the server of space {space!r}, and the session ended before the "
+        f"verdict came: it may be stored. The session ended because: {why.message}"
+    )
+    unknown = UnconfirmedError(message, space=space, commit=commit.local_seq)
+    unknown.__cause__ = why
+    return unknown
 
 
 def brought(docs: Iterable[DocKey]) -> list[Item]:

@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias
 
 from msgspec.structs import replace
 
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, LimitError, RemoteProtocolError, ServerLimitError
 from headwater.store.commit import NewObservation, SpanRead, Submission
 from headwater.sync.client_listener import Item
 from headwater.sync.frames import (
@@ -103,6 +103,19 @@ def transact(submission: Submission) -> Transact:
 def renumbered(frame: Question, number: int) -> Question:
     """The same request with another number."""
     return replace(frame, number=number)
+
+
+def halves_of(
+    missed: Watch, error: HeadwaterError, held: int
+) -> tuple[tuple[tuple[DocKey, int], ...], tuple[tuple[DocKey, int], ...]]:
+    """The documents of a question that was refused because its answer is too large, in two parts. Raises otherwise."""
+    half = len(missed.docs) // 2
+    if not isinstance(error, LimitError | ServerLimitError):
+        raise RemoteProtocolError(f"the missed commits are not available: {error.message}")
+    if not half:
+        message = f"the missed commits of {held:,} documents are not available: {error.message}"
+        raise ServerLimitError(f"{message}. Open the space again, and hold fewer", held=held)
+    return missed.docs[:half], missed.docs[half:]
 
 
 def spans_of(notes: Sequence[NewObservation]) -> tuple[tuple[SpanRead, ...], ...]:

@@ -265,11 +265,8 @@ class SpanReaders:
                     if has_moved or shift.touches(reader.fields):
                         reader.follow(shift, index.named)
                         self._touched[reader] = doc
-                elif isinstance(reader, tuple):
-                    if has_moved or shift.touches(reader[1]):
-                        found[reader[0]] = None
-                elif has_moved:
-                    found[reader] = None
+                elif has_moved or (isinstance(reader, tuple) and shift.touches(reader[1])):
+                    found[reader[0] if isinstance(reader, tuple) else reader] = None
         return list(found)
 
     def _lost(self, index: _Index, span: Span, doc: DocKey) -> dict[Node, None]:
