@@ -1,4 +1,7 @@
-"""Restores the runs of earlier openings, and explains what was not restored."""
+"""Restores the runs of earlier openings, and explains what was not restored.
+
+Length: what is restored, what is forgotten and what is asked of the store have one order.
+"""
 
 from __future__ import annotations
 
