@@ -30,7 +30,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _m(
         "told_before_caught_up",
         "sync.client_session:ClientSession._give",
-        "self._rejoin or self._awaited or self._held or self._later",
+        "self._is_rejoining or self._held or self._later",
         "False",
         "INV-6",
     ),
@@ -64,7 +64,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _m(
         "unwatch_unsent",
         "sync.client_session:ClientSession.unwatch",
-        "self._line.send(Unwatch(gone, tuple(prefixes)))",
+        "self._line.send(frames.Unwatch(gone, tuple(prefixes)))",
         "pass",
         "M",
     ),

@@ -244,7 +244,7 @@ async def test_load_brings_cells_documents_lists_and_addresses_with_one_question
         assert list(desk.names.value) == ["keep"]
         await space.load(desk.count, desk.person)
         assert asked == ["Watch"]
-        with pytest.raises(UsageError, match="cells, documents, lists and addresses"):
+        with pytest.raises(UsageError, match="cells, documents, lists, queries and addresses"):
             await space.load(3)  # type: ignore[arg-type]  # that is what is tested
     assert await asyncio.to_thread(at_the_server, at, ann) == FILLED
 

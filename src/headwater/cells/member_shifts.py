@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from headwater.store.collection_record import CollectionRecord, KeyMove, NamedIndex, id_of, scope_prefix
+from headwater.cells.span_records import Span
+from headwater.store.collection_record import (
+    CollectionRecord,
+    KeyMove,
+    NamedIndex,
+    changed_fields,
+    id_of,
+    scope_prefix,
+)
 from headwater.values.ids import DocId, DocKey
 from headwater.values.tree import ABSENT, Maybe, child, same
 
@@ -15,9 +23,18 @@ from headwater.values.tree import ABSENT, Maybe, child, same
 class VisibleShift:
     """A change of one document of a collection: its visible values before and after."""
 
-    __slots__ = ("_keys", "after", "before", "doc", "next", "number", "record")
+    __slots__ = ("_keys", "after", "before", "doc", "is_blind", "lost", "next", "number", "record")
 
-    def __init__(self, number: int, record: CollectionRecord | None, doc: DocKey, before: Maybe, after: Maybe) -> None:
+    def __init__(  # noqa: PLR0917  # what a change is
+        self,
+        number: int,
+        record: CollectionRecord | None,
+        doc: DocKey,
+        before: Maybe,
+        after: Maybe,
+        keys: dict[str, KeyMove] | None = None,
+    ) -> None:
+        """`keys`: all that is known of a document that is not here; then absent values mean nothing."""
         # Counts the shifts of a replica.
         self.number = number
         # None: the beginning of a log, which is no shift.
@@ -27,7 +44,11 @@ class VisibleShift:
         self.after = after
         self.next: VisibleShift | None = None
         # By the name of the index. Few indexes are read, so a key is made when it is asked for.
-        self._keys: dict[str, KeyMove] | None = None
+        self._keys: dict[str, KeyMove] | None = keys
+        # The values are not known: the document was, or is, not here.
+        self.is_blind = keys is not None
+        # It is no change of a document: whatever was read in this span may have changed.
+        self.lost: Span | None = None
 
     def move(self, named: NamedIndex) -> KeyMove:
         """Its keys in an index: equal ones if it has not moved there."""
@@ -35,7 +56,9 @@ class VisibleShift:
         if keys is None:
             keys = self._keys = {}
         found = keys.get(named.name)
-        if found is None:
+        if found is None and self.is_blind:
+            found = keys[named.name] = KeyMove(named.name, None, None)
+        elif found is None:
             assert self.record is not None
             prefix = scope_prefix(self.record, self.doc) or b""
             found = keys[named.name] = self._move(named, prefix, id_of(self.doc))
@@ -53,13 +76,20 @@ class VisibleShift:
         return KeyMove(named.name, old, None if after is ABSENT else named.key(prefix, after, name))
 
     def touches(self, fields: tuple[str, ...]) -> bool:
-        """Whether one of these top-level fields has changed."""
+        """Whether one of these top-level fields has changed, or may have."""
+        if self.is_blind:
+            return True
         before, after = self.before, self.after
         for name in fields:
             old, new = child(before, name), child(after, name)
             if old is not new and not same(old, new):
                 return True
         return False
+
+    @property
+    def changed(self) -> tuple[str, ...] | None:
+        """The top-level fields that have changed; None: all, or it is not known."""
+        return None if self.is_blind else changed_fields(self.before, self.after)
 
     def hits(self, named: NamedIndex, lo: bytes, hi: bytes, fields: tuple[str, ...]) -> bool:
         """Whether a key moves into, out of or within a span; or one of the fields of a member of it has changed."""
@@ -88,10 +118,17 @@ class ShiftLog:
     def __init__(self) -> None:
         self.last = VisibleShift(0, None, NO_DOC, ABSENT, ABSENT)
 
-    def add(self, record: CollectionRecord, doc: DocKey, before: Maybe, after: Maybe) -> VisibleShift:
+    def add(  # what a change is
+        self,
+        record: CollectionRecord,
+        doc: DocKey,
+        before: Maybe,
+        after: Maybe,
+        keys: dict[str, KeyMove] | None = None,
+    ) -> VisibleShift:
         """Add a shift."""
         last = self.last
-        shift = VisibleShift(last.number + 1, record, doc, before, after)
+        shift = VisibleShift(last.number + 1, record, doc, before, after, keys)
         last.next = self.last = shift
         return shift
 

@@ -5,15 +5,16 @@ A replica has none until a collection is attached, and then asks it at every cha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Final
 
+from headwater.cells.key_moves import KeyMoves
 from headwater.cells.layered_keys import LayeredKeys
 from headwater.cells.loaded_document import Document
 from headwater.cells.member_shifts import ShiftLog, VisibleShift
 from headwater.cells.visible_step import VisibleStep
 from headwater.errors import QueryError
-from headwater.store.collection_record import CollectionRecord, NamedIndex, id_of, kind_of, scope_prefix
+from headwater.store.collection_record import CollectionRecord, NamedIndex, Shift, id_of, kind_of, scope_prefix
 from headwater.store.commit import Effect, SpanRead
 from headwater.values.ids import DocKey, Seq
 from headwater.values.tree import ABSENT, Maybe
@@ -34,6 +35,8 @@ class Members:
         self._overlays: dict[str, LayeredKeys] = {}
         # The names of these, by the kind of their documents.
         self._queried: dict[str, list[str]] = {}
+        # Of a partial replica: what the present step does to keys of documents that are not here.
+        self.moves: KeyMoves | None = None
 
     def attach(self, records: Mapping[str, CollectionRecord]) -> None:
         """The collections of the space. Later calls name more of them, or more indexes."""
@@ -99,20 +102,49 @@ class Members:
     ) -> tuple[tuple[VisibleShift, ...], tuple[VisibleShift, ...]]:
         """The net shifts of a step: of rolled back documents, and of the others, as far as they are of these kinds."""
         found: list[tuple[VisibleShift, ...]] = []
+        come: Container[DocKey] = () if self.moves is None else self.moves.come
         # Numbered in the order of the notifications.
         for is_reverted in (True, False):
             shifts: list[VisibleShift] = []
             for doc, move in step.moved.items():
-                if (doc in step.rolled_back) is not is_reverted:
+                if (doc in step.rolled_back) is not is_reverted or doc in come:
                     continue
                 shift = self.shifted(doc, move.before, move.after)
                 if shift is not None and shift.record is not None and shift.record.kind in kinds:
                     shifts.append(shift)
+            if self.moves is not None and not is_reverted:
+                shifts += self._blind(self.moves, step, kinds)
             found.append(tuple(shifts))
         return found[0], found[1]
 
-    def are_hit(self, spans: Iterable[SpanRead], effects: Iterable[Effect], seq: Seq) -> bool:
-        """Whether a commit of another session has changed one of these reads, by the rule of the store."""
+    def _blind(self, moves: KeyMoves, step: VisibleStep[Document], kinds: Container[str]) -> Iterator[VisibleShift]:
+        """The shifts of documents that were not here before the step."""
+        for doc, (record, keys) in moves.of_docs(self._indexes.get).items():
+            moved = step.moved.get(doc)
+            shift = self.log.add(record, doc, ABSENT, ABSENT if moved is None else moved.after, keys)
+            if record.kind in kinds:
+                yield shift
+        for record, span in moves.lost(self._indexes.get):
+            shift = self.log.add(record, record.doc, ABSENT, ABSENT, {})
+            shift.lost = span
+            if record.kind in kinds:
+                yield shift
+
+    def are_hit(
+        self, spans: Iterable[SpanRead], effects: Iterable[Effect], seq: Seq, shifts: Iterable[Shift] = ()
+    ) -> bool:
+        """Whether a commit of another session has changed one of these reads, by the rule of the store.
+
+        `shifts`: what is known of its documents that are not here.
+        """
+        for move in [move for shift in shifts for move in shift.moves]:
+            for span in spans:
+                if (
+                    span.index == move.index
+                    and span.seq < seq
+                    and (_is_in(move.before, span) or _is_in(move.after, span))
+                ):
+                    return True
         for effect in effects:
             record = self.record_of(effect.doc)
             if record is None or effect.before is effect.after:
@@ -158,3 +190,7 @@ class Members:
             self._overlays[name] = found
             self._queried.setdefault(record.kind, []).append(name)
         return found
+
+
+def _is_in(key: bytes | None, span: SpanRead) -> bool:
+    return key is not None and span.lo <= key < span.hi

@@ -6,22 +6,12 @@ from collections.abc import Callable
 
 from headwater.cells.context import CONTEXT
 from headwater.cells.journal import Flags
+from headwater.cells.not_ready import not_ready
 from headwater.cells.replica import Replica
 from headwater.cells.space_port import UntrackedReads
-from headwater.errors import NotReadyError
-from headwater.values.address import Depth, address_text
+from headwater.values.address import Depth
 from headwater.values.ids import DocKey
 from headwater.values.tree import Maybe, Path
-
-
-def not_ready(doc: DocKey, space: str) -> NotReadyError:
-    """The error for a read of a document that is not loaded."""
-    name = address_text(doc)
-    message = (
-        f"{name} is not here yet: the server of space {space!r} was asked for it, and code in an event loop does not "
-        f"wait. In your own code, `await space.load({name!r})` first; a function of the app runs again when it has come"
-    )
-    return NotReadyError(message, doc=doc, space=space)
 
 
 def gate_of(replica: Replica, space: str) -> Callable[[DocKey], None]:

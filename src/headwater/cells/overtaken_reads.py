@@ -6,6 +6,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 
 from headwater.cells.members import Members
 from headwater.cells.pending_commit import PendingCommit
+from headwater.store.collection_record import Shift
 from headwater.store.commit import Effect, PendingRead, Read
 from headwater.store.conflict import affects
 from headwater.values.ids import DocKey, LocalSeq, Seq
@@ -25,12 +26,13 @@ def is_overtaken(  # noqa: PLR0917  # what has read, what was changed, and what 
     seq: Seq,
     undecided: Mapping[LocalSeq, PendingCommit],
     members: Members | None,
+    shifts: Sequence[Shift] = (),
 ) -> bool:
     """Whether the commit at `seq` of another session, with these effects, has changed what a pending one has read."""
     commit = pending.name_reads()
     if _is_changed(commit.reads, touched, seq) or is_undermined(commit.pending_reads, touched, seq, undecided):
         return True
-    return members is not None and bool(commit.spans) and members.are_hit(commit.spans, effects, seq)
+    return members is not None and bool(commit.spans) and members.are_hit(commit.spans, effects, seq, shifts)
 
 
 def _is_changed(reads: Iterable[Read], touched: Mapping[DocKey, Touches], seq: Seq) -> bool:

@@ -65,7 +65,8 @@ class DeclaredCollection(NamedTuple):
 
 
 _NOT_ATTACHED: Final = (
-    "{what}: queries at a server's space are not available in this version; open the file of the space, or walk a list"
+    "{what}: the indexes of the collection are not known here. They are known when the app was opened while the server "
+    "was there: open it again then"
 )
 
 

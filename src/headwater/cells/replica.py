@@ -31,6 +31,7 @@ from headwater.cells.upstream import Upstream
 from headwater.cells.visible_step import VisibleStep
 from headwater.errors import AddressError, HeadwaterError, LimitError, UsageError
 from headwater.store.applying import apply_operation
+from headwater.store.collection_record import Shift
 from headwater.store.commit import (
     Basis,
     Commit,
@@ -451,9 +452,12 @@ class Replica(ReplicaView):
                 kept = mine is not None and not mine.is_rebased and outcome.effects is mine.effects
                 self._confirm(record, effect, seq, mine, step, kept=kept)
         if mine is None and self._pending:
-            self._drop_overtaken(outcome.effects, seq, step)
+            # Of documents that are not here, the moves of their keys are known.
+            self._drop_overtaken(outcome.effects, seq, step, outcome.shifts if self.is_partial else ())
 
-    def _drop_overtaken(self, effects: Sequence[Effect], seq: Seq, step: VisibleStep[Document]) -> None:
+    def _drop_overtaken(
+        self, effects: Sequence[Effect], seq: Seq, step: VisibleStep[Document], shifts: Sequence[Shift]
+    ) -> None:
         """Roll back pending commits that have read what another commit has just changed: they will be rejected.
 
         They are hidden although their verdicts are yet to come. On top of the commit that won, they would show a state
@@ -465,7 +469,7 @@ class Replica(ReplicaView):
             for pending in self._pending.values()
             if pending.commit.local_seq not in self._rejected
             and has_read(pending)
-            and is_overtaken(pending, effects, touched, seq, self._pending, self.members)
+            and is_overtaken(pending, effects, touched, seq, self._pending, self.members, shifts)
         ]
         for pending in doomed:
             self._drop(pending, step)
@@ -579,7 +583,7 @@ class Replica(ReplicaView):
 
     def _notify_step(self, step: VisibleStep[Document], kind: Kind) -> None:
         """One notification for rolled back changes (with what won instead), one for the other changes."""
-        if not step.moved:
+        if not step.moved and (self.members is None or not self.members.moves):
             return
         undone, moved = NO_SHIFTS, NO_SHIFTS
         if self.members is not None:

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from headwater.cells.loaded_document import NO_LAYERS, Document
 from headwater.cells.members import Members
 from headwater.cells.pending_commit import Mark, PendingCommit, call_all, ranges
-from headwater.cells.span_records import SpanKey
+from headwater.cells.span_records import KeyQuestion, SpanKey
 from headwater.cells.span_tallies import Tally
 from headwater.cells.upstream import EVERYTHING, Upstream
 from headwater.store.collection_record import CollectionRecord
@@ -53,7 +53,7 @@ class ReplicaView:
         self.version = 0
         """Increases with every change of the visible state: if it is unchanged, so are all documents."""
         self.is_partial = False
-        """Documents are loaded on demand: a reader has to check `is_missing`."""
+        """Documents and keys are loaded on demand: a reader has to check `is_missing` and `missing_keys`."""
         # The documents of collections; None while the space has none here.
         self.members: Members | None = None
         self.span_kinds: Container[str] = ()
@@ -63,6 +63,8 @@ class ReplicaView:
         """The tally of a span that is kept current for the runs that read it. Set by the scheduler."""
         self.written_docs: Callable[[str], Iterable[DocKey]] = lambda _: ()
         """The documents of a kind that functions write: a handler makes them current before it reads an index."""
+        self.read_spans: Callable[[], Iterable[tuple[str, bytes, bytes]]] = tuple
+        """What functions read of indexes. Set by the scheduler."""
         self.requests: AbstractContextManager[object] = NO_LOCK
         """Missing documents that are read inside are requested together."""
         self.on_arrived: Callable[[list[DocKey]], None] = lambda _: None
@@ -138,6 +140,11 @@ class ReplicaView:
         A complete replica is notified of all.
         """
         del docs
+        return ()
+
+    def hold_spans(self, spans: Iterable[SpanKey]) -> Collection[SpanKey]:
+        """Load what a reader needs to be notified of changes in spans. Returns those that have changed meanwhile."""
+        del spans
         return ()
 
     def is_as_of(self, doc: DocKey, seq: Seq) -> bool:
@@ -217,6 +224,29 @@ class ReplicaView:
         if len(found) < size:
             return found, None
         return found, (lo, found[-1]) if reverse else (found[-1] + b"\0", hi)
+
+    def missing_keys(self, question: KeyQuestion) -> DocKey | None:
+        """The name that stands for keys that are not here yet: `is_missing` requests them, as it does documents.
+
+        None: the first keys are here. Always so in a complete replica.
+        """
+        del question
+        return None
+
+    def knows_keys(self, index: str, lo: bytes, hi: bytes, *, docs: bool = False) -> bool:
+        """Whether all keys of a span are here, and with `docs`, all documents that have them and that get them."""
+        del index, lo, hi, docs
+        return True
+
+    def without_asking(self) -> AbstractContextManager[object]:
+        """Inside, keys that are not here are not asked for: a read of them raises NotReadyError."""
+        return NO_LOCK
+
+    def pin_keys(self, index: str, lo: bytes, hi: bytes) -> None:
+        """A transaction reads a span: what is known of it stays known until `unpin_keys`."""
+
+    def unpin_keys(self, index: str, lo: bytes, hi: bytes) -> None:
+        """The transaction has ended."""
 
     # -- memory and listeners ------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from headwater.cells.member_shifts import VisibleShift
 from headwater.cells.span_records import SpanKey, SpanQuestion
-from headwater.store.collection_record import NamedIndex, changed_fields, kind_of_index
+from headwater.store.collection_record import NamedIndex, kind_of_index
 from headwater.values.ids import DocKey
 
 _END: Final = b"\0"
@@ -15,7 +15,7 @@ _END: Final = b"\0"
 class SpanBasis:
     """A span as of its first read: what has changed in it since."""
 
-    __slots__ = ("changed", "hi", "last", "lo", "named", "undo")
+    __slots__ = ("changed", "hi", "is_lost", "last", "lo", "named", "undo")
 
     def __init__(self, named: NamedIndex, lo: bytes, hi: bytes, last: VisibleShift) -> None:
         self.named = named
@@ -27,6 +27,8 @@ class SpanBasis:
         self.undo: dict[DocKey, tuple[bytes | None, bytes | None]] = {}
         # The keys of each change, and the fields that have changed; None: all.
         self.changed: list[tuple[bytes | None, bytes | None, tuple[str, ...] | None]] = []
+        # What has changed is not known.
+        self.is_lost = False
 
     def advance(self) -> None:
         """Look at the shifts since."""
@@ -36,13 +38,15 @@ class SpanBasis:
         lo, hi = self.lo, self.hi
         while last.next is not None:
             last = last.next
+            if last.lost is not None and last.lost.index == self.named.name and last.lost.overlaps(lo, hi):
+                self.is_lost = True
             move = last.move(self.named) if last.record is not None and _is_of(self.named, last) else None
             if move is None:
                 continue
             before, after = move.before, move.after
             if (before is None or not lo <= before < hi) and (after is None or not lo <= after < hi):
                 continue
-            self.changed.append((before, after, changed_fields(last.before, last.after)))
+            self.changed.append((before, after, last.changed))
             if before != after:
                 first = self.undo.get(last.doc)
                 self.undo[last.doc] = (before if first is None else first[0], after)
@@ -51,6 +55,8 @@ class SpanBasis:
     def is_hit(self, lo: bytes, hi: bytes, fields: tuple[str, ...]) -> bool:
         """Whether this part of it has changed, or one of the fields of a document in it."""
         self.advance()
+        if self.is_lost:
+            return True
         for before, after, names in self.changed:
             if (before is not None and lo <= before < hi) or (after is not None and lo <= after < hi):
                 if before != after:

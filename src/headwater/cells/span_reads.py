@@ -15,10 +15,11 @@ from typing import Final, Protocol
 from headwater.cells.draft_keys import DraftKeys, key_in
 from headwater.cells.drafts import Draft
 from headwater.cells.members import Members
+from headwater.cells.not_ready import not_ready
 from headwater.cells.pending_commit import PendingCommit, ranges
 from headwater.cells.replica import Replica
 from headwater.cells.span_entries import SpanBasis, SpanEntry
-from headwater.cells.span_records import SpanKey, SpanQuestion
+from headwater.cells.span_records import KeyQuestion, SpanKey, SpanQuestion
 from headwater.cells.span_tallies import Answer, CountTally, ExistsTally, Tally, answer_digest, tally_of
 from headwater.cells.total_reads import total_for
 from headwater.store.collection_record import CollectionRecord, NamedIndex, doc_of, docs_of
@@ -83,6 +84,32 @@ def _ordered(field: IndexField | None, tree: Maybe) -> Ordered:
     return None if field is None else field.of(tree)
 
 
+class KeyValues:
+    """The values that a question is about, in keys of documents."""
+
+    __slots__ = ("_by_place", "_field_place", "_has_by", "_has_field", "are_in_keys")
+
+    def __init__(self, record: CollectionRecord, named: NamedIndex, question: SpanQuestion) -> None:
+        # A user is the first field of every key.
+        first = 0 if record.scope == "space" else 1
+        self._has_field, self._has_by = question.field is not None, question.by is not None
+        self._field_place = _place_in(named, question.field, first)
+        self._by_place = _place_in(named, question.by, first)
+        # Unless a text is too long.
+        self.are_in_keys = self._field_place is not None and self._by_place is not None
+
+    def of(self, key: bytes) -> tuple[Ordered, Ordered] | None:
+        """The values of one document; None if its key does not have them."""
+        if not (self._has_field or self._has_by):
+            return None, None
+        if self._field_place is None or self._by_place is None:
+            return None
+        fields = fields_of(key)
+        value = fields[self._field_place] if self._has_field else None
+        group = fields[self._by_place] if self._has_by else None
+        return None if value is INEXACT or group is INEXACT else (value, group)
+
+
 class _Values:
     """The values that a question is about: from the keys of documents, or from those documents whose keys lack them."""
 
@@ -100,29 +127,14 @@ class _Values:
         self._reads = reads
         self._field = question.field
         self._by = question.by
-        # A user is the first field of every key.
-        first = 0 if record.scope == "space" else 1
-        self._place = _place_in(named, question.field, first)
-        self._by_place = _place_in(named, question.by, first)
-        self._is_by_key = self._place is not None and self._by_place is not None
-
-    @property
-    def are_in_keys(self) -> bool:
-        """Whether the keys have them, unless a text is too long."""
-        return self._is_by_key or (self._field is None and self._by is None)
+        self._keys = KeyValues(record, named, question)
+        self.are_in_keys = self._keys.are_in_keys
 
     def of(self, key: bytes) -> tuple[Ordered, Ordered]:
         """The values of one document, from its key if that has them."""
-        if self._field is None and self._by is None:
-            return None, None
-        if self._is_by_key:
-            assert self._place is not None
-            assert self._by_place is not None
-            fields = fields_of(key)
-            value = None if self._field is None else fields[self._place]
-            group = None if self._by is None else fields[self._by_place]
-            if value is not INEXACT and group is not INEXACT:
-                return value, group
+        known = self._keys.of(key)
+        if known is not None:
+            return known
         tree = self._reads.document(doc_of(self._record, key), self._fields, self._drafts)
         return _ordered(self._field, tree), _ordered(self._by, tree)
 
@@ -142,6 +154,13 @@ class _Values:
             yield key, _ordered(field, tree), _ordered(by, tree)
 
 
+def values_in_key(
+    record: CollectionRecord, named: NamedIndex, question: SpanQuestion, key: bytes
+) -> tuple[Ordered, Ordered] | None:
+    """The values of a document in the two fields of a question, if its key has them."""
+    return KeyValues(record, named, question).of(key)
+
+
 def _place_in(named: NamedIndex, field: IndexField | None, first: int) -> int | None:
     """The place of a field in the keys of an index; None if it is not there."""
     if field is None:
@@ -152,8 +171,16 @@ def _place_in(named: NamedIndex, field: IndexField | None, first: int) -> int | 
 class SpanReads:
     """The reads of spans of one transaction."""
 
-    def __init__(self, replica: Replica, members: Members, record: Callable[[DocKey, Path], object]) -> None:
+    def __init__(
+        self,
+        replica: Replica,
+        members: Members,
+        record: Callable[[DocKey, Path], object],
+        gate: Callable[[DocKey], None] | None = None,
+    ) -> None:
         self._replica = replica
+        # Of a reader of a partial replica: waits for what is not here, or raises.
+        self._gate = gate
         self.members = members
         # Records the read of a place of a document.
         self._record = record
@@ -169,6 +196,8 @@ class SpanReads:
         if found is None:
             with self._replica.lock:
                 found = SpanBasis(self.members.index(index)[1], lo, hi, self.members.log.last)
+                if self._replica.is_partial:
+                    self._replica.pin_keys(index, lo, hi)
             self._bases[index, lo, hi] = found
         return found
 
@@ -199,10 +228,18 @@ class SpanReads:
         drafts: Mapping[DocKey, Draft],
         *,
         reverse: bool,
+        docs: int = 0,
+        whole: bool = False,
     ) -> tuple[list[bytes], tuple[bytes, bytes] | None]:
-        """Some keys of a part of a span, as this transaction sees it; and where the next ones are, if any."""
+        """Some keys of a part of a span, as this transaction sees it; and where the next ones are, if any.
+
+        `docs`: how many of their documents are read next; `whole`: and those of later ones, if they are in the span.
+        """
         replica, name = self._replica, basis.named.name
         with replica.lock:
+            if replica.is_partial:
+                limit = None if size == PASS_SLICE else size
+                self._fetch(KeyQuestion(name, lo, hi, limit, reverse, docs, whole))
             chunk, rest = replica.confirmed_keys(name, lo, hi, size, reverse=reverse)
             if rest is not None:
                 # Up to here, the slice is complete.
@@ -246,6 +283,44 @@ class SpanReads:
         added = drafted.added
         found.update(dict.fromkeys(added[bisect_left(added, lo) : bisect_left(added, hi)]))
 
+    def _fetch(self, question: KeyQuestion) -> None:
+        """Have the first of these keys here. Raises NotReadyError where code does not wait."""
+        missing = self._replica.missing_keys(question)
+        if missing is None:
+            return
+        if self._gate is not None:
+            self._gate(missing)
+        if self._replica.is_missing(missing):
+            raise not_ready(missing, "")
+
+    def make_known(self, basis: SpanBasis, question: SpanQuestion) -> None:
+        """Of a partial replica: have all keys here that the answer to a question needs, and the documents."""
+        record, named = self.members.index(basis.named.name)
+        lo, hi = basis.lo, basis.hi
+        needs_docs = not KeyValues(record, named, question).are_in_keys
+        if self._replica.knows_keys(named.name, lo, hi, docs=needs_docs):
+            return
+        is_one = question.kind == "exists"
+        size = SPARE if is_one else PASS_SLICE
+        while True:
+            docs = size if needs_docs else 0
+            keys, rest = self.slice(basis, lo, hi, size, {}, reverse=False, docs=docs, whole=needs_docs)
+            if needs_docs:
+                for doc in self._load(docs_of(record, keys)):
+                    self._pass(doc)
+            if rest is None or (is_one and keys):
+                return
+            lo, hi = rest
+
+    def _load(self, docs: list[DocKey]) -> list[DocKey]:
+        self._replica.load_ahead(docs)
+        return [doc for doc in docs if not self._replica.is_loaded(doc)]
+
+    def _pass(self, doc: DocKey) -> None:
+        """Wait for a document of a partial replica, or raise."""
+        if self._gate is not None and not self._replica.is_loaded(doc):
+            self._gate(doc)
+
     def builds_on(self, doc: DocKey, draft: Draft, fields: Iterable[str]) -> None:
         """An edited document is seen: what it has besides the edits is a read, as of the version that was edited."""
         if not draft.whole:
@@ -262,6 +337,9 @@ class SpanReads:
             self.builds_on(doc, draft, fields)
             return draft.value
         replica = self._replica
+        if replica.is_partial:
+            self._pass(doc)
+            return replica.read(doc)
         is_held = replica.is_loaded(doc)
         tree = replica.read(doc)
         if not is_held:
@@ -383,6 +461,9 @@ class SpanReads:
             question = entry.question
             if question is None:
                 return entry
+            if self._replica.is_partial and not self._knows(entry.basis, question):
+                # It would have to be asked for.
+                return entry
             basis = entry.basis
             fresh = SpanBasis(basis.named, basis.lo, basis.hi, self.members.log.last)
             key = entry.key
@@ -397,6 +478,11 @@ class SpanReads:
             entry.basis = fresh
             entry.end = live.witness if isinstance(live, ExistsTally) else None
         return None
+
+    def _knows(self, basis: SpanBasis, question: SpanQuestion) -> bool:
+        record, named = self.members.index(basis.named.name)
+        in_keys = KeyValues(record, named, question).are_in_keys
+        return self._replica.knows_keys(named.name, basis.lo, basis.hi, docs=not in_keys)
 
     def checked(self, drafts: Mapping[DocKey, Draft]) -> tuple[SpanRead, ...] | Conflict:
         """The reads as the commit names them, or the conflict with a later change. The lock is held."""
@@ -419,5 +505,7 @@ class SpanReads:
     def end(self) -> None:
         """The transaction has ended: later shifts are not held for it."""
         for basis in self._bases.values():
+            if basis.last is not None and self._replica.is_partial:
+                self._replica.unpin_keys(basis.named.name, basis.lo, basis.hi)
             basis.last = None
-        self._drafted, self._record = {}, _nothing
+        self._drafted, self._record, self._gate = {}, _nothing, None

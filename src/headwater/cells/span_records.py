@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Final, Literal, TypeAlias, cast, get_args
 
 import msgspec
 
 from headwater.store.index_field import IndexField, field_of, field_tree
 from headwater.values.codec import decode, encode
+from headwater.values.ids import DocKey
 from headwater.values.space_ids import is_space_id
 from headwater.values.tree import array_of, is_array
 
@@ -22,6 +24,10 @@ class Span(msgspec.Struct, frozen=True, gc=False):
     index: str
     lo: bytes
     hi: bytes
+
+    def overlaps(self, lo: bytes, hi: bytes) -> bool:
+        """Whether a key can be in both."""
+        return self.lo < hi and lo < self.hi
 
 
 class SpanQuestion(msgspec.Struct, frozen=True):
@@ -48,6 +54,39 @@ class SpanKey(msgspec.Struct, frozen=True):
     hi: bytes
     fields: tuple[str, ...] = ()
     question: SpanQuestion | None = None
+
+
+class KeyQuestion(msgspec.Struct, frozen=True, gc=False):
+    """The first keys of a span, or the last, that a reader needs next."""
+
+    index: str
+    lo: bytes
+    hi: bytes
+    limit: int | None
+    """At most so many are needed now; None: all that one answer may have."""
+    reverse: bool = False
+    docs: int = 0
+    """So many of their documents are read next."""
+    whole: bool = False
+    """Also of later documents, fields are read: those that enter the span have to be here."""
+
+
+# --- keys that are not here -------------------------------------------------------------------------------------
+
+SPAN_MARK: Final = "space/span?"
+"""How a name begins that stands for keys of a server, which were asked for. It is no document: `?` is in no id."""
+
+
+def span_mark(question: KeyQuestion) -> DocKey:
+    """The name that stands for the answer to a question."""
+    parts = [question.index, question.lo, question.hi, question.limit, question.reverse, question.docs]
+    body = encode(array_of(parts))
+    return DocKey(f"{SPAN_MARK}{blake2b(body, digest_size=16).hexdigest()}")
+
+
+def is_span_mark(doc: DocKey) -> bool:
+    """Whether a name stands for keys."""
+    return doc.startswith(SPAN_MARK)
 
 
 # --- of other spaces ------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ the span as of the beginning of the read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Final
 
 from headwater.cells.context import PEEKING, find
@@ -39,13 +40,13 @@ class _Reader:
             found.runtime.catch_up()
         self.replica: Replica = space.replica
         self.tx: Transaction | None = tx
-        self.members: Members = _members(space)
+        self.members: Members = _members(space, tx)
         record = self.members.index(index)[0]
         if isinstance(tx, FarReads):
             tx.far.read_index(index)
             tx.near.has_far_spans = True
         if tx is None:
-            self.reads = SpanReads(self.replica, self.members, lambda _doc, _path: None)
+            self.reads = SpanReads(self.replica, self.members, lambda _doc, _path: None, space.gate)
         else:
             self.reads = _reads_of(tx, self.members, record.kind)
             if record.scope != "space" and space.actor is not None:
@@ -63,6 +64,11 @@ class _Reader:
             return tx.near.replica.live_tally(far_span(space, key)) if space and tx.near.is_running else None
         return self.replica.live_tally(key) if tx.is_running else None
 
+    def end(self) -> None:
+        """Plain code has read: what it has read need not stay known."""
+        if self.tx is None:
+            self.reads.end()
+
     @property
     def drafts(self) -> Mapping[DocKey, Draft]:
         return _NOTHING if self.tx is None else self.tx._drafts
@@ -74,7 +80,7 @@ def _reads_of(tx: Transaction, members: Members, kind: str) -> SpanReads:
         raise ended_error(tx.name, "read", tx.status)
     found = tx.spans
     if found is None:
-        found = tx.spans = SpanReads(tx.replica, members, tx.read)
+        found = tx.spans = SpanReads(tx.replica, members, tx.read, partial(_pass_gate, tx))
     if kind not in found.kinds:
         found.kinds[kind] = None
         if tx.gate is not None:
@@ -83,12 +89,17 @@ def _reads_of(tx: Transaction, members: Members, kind: str) -> SpanReads:
     return found
 
 
-def _members(space: SpacePort) -> Members:
+def _pass_gate(tx: Transaction, doc: DocKey) -> None:
+    if tx.gate is not None:
+        tx.gate(doc)
+
+
+def _members(space: SpacePort, tx: Transaction | None) -> Members:
     replica = space.replica
-    if replica.is_partial:
+    if replica.is_partial and isinstance(tx, FarReads):
         message = (
-            f"space {space.name!r} is at a server, and queries at a server's space are not available in this version; "
-            "open the file, or walk a list"
+            f"space {space.name!r} is at a server, and functions of other spaces cannot query it in this version; read "
+            "it in a function of an app that is open there, and read the result of that"
         )
         raise QueryError(message, space=space.name)
     if replica.members is None:
@@ -134,7 +145,10 @@ def rows(
     if limit is not None and limit <= 0:
         return
     reader = _Reader(space, span.index, tracked=tracked)
-    yield from _rows(reader, span, reverse, limit, fields, loaded, passing if reader.tx is None else None)
+    try:
+        yield from _rows(reader, span, reverse, limit, fields, loaded, passing if reader.tx is None else None)
+    finally:
+        reader.end()
 
 
 def _rows(  # noqa: PLR0917  # the parts of a read
@@ -157,7 +171,8 @@ def _rows(  # noqa: PLR0917  # the parts of a read
         if tx is not None:
             _reads_of(tx, reader.members, record.kind)
         size = most if left is None else min(most, left + SPARE)
-        found, rest = reads.slice(basis, lo, hi, size, reader.drafts, reverse=reverse)
+        ahead = 0 if not loaded else size if left is None else min(size, left)
+        found, rest = reads.slice(basis, lo, hi, size, reader.drafts, reverse=reverse, docs=ahead, whole=bool(fields))
         docs = docs_of(record, found if left is None else found[:left])
         _read_together(reader.replica, docs, loaded, passing)
         for key, doc in zip(found, docs, strict=False):
@@ -193,13 +208,22 @@ def _read_together(
 def all_keys(space: SpacePort, span: Span, *, reverse: bool, limit: int | None) -> list[bytes]:
     """The same keys, as one list: the calls do not depend on their number."""
     reader = _Reader(space, span.index, tracked=True)
+    try:
+        return _all_keys(reader, span, reverse, limit)
+    finally:
+        reader.end()
+
+
+def _all_keys(reader: _Reader, span: Span, reverse: bool, limit: int | None) -> list[bytes]:  # noqa: FBT001
     reads, found = reader.reads, list[bytes]()
     basis = reads.basis(span.index, span.lo, span.hi)
     entry = reads.entry(basis, reverse=reverse, tracked=reader.is_tracked)
     lo, hi = span.lo, span.hi
     while True:
         size = PASS_SLICE if limit is None else min(PASS_SLICE, limit - len(found) + SPARE)
-        keys, rest = reads.slice(basis, lo, hi, size, reader.drafts, reverse=reverse)
+        # The elements are read next.
+        ahead = size if limit is None else limit - len(found)
+        keys, rest = reads.slice(basis, lo, hi, size, reader.drafts, reverse=reverse, docs=ahead)
         found += keys
         if limit is not None and len(found) >= limit:
             del found[limit:]
@@ -227,9 +251,18 @@ def answer(space: SpacePort, span: Span, question: SpanQuestion, *, tracked: boo
     value and the answer for it, in the order of the values.
     """
     reader = _Reader(space, span.index, tracked=tracked)
+    try:
+        return _answer(reader, span, question)
+    finally:
+        reader.end()
+
+
+def _answer(reader: _Reader, span: Span, question: SpanQuestion) -> Answer:
     reads, tx = reader.reads, reader.tx
     # Before the tally is made current: what has changed after this is found by the check at the end of the run.
     basis = reads.basis(span.index, span.lo, span.hi)
+    if reader.replica.is_partial:
+        reads.make_known(basis, question)
     live = reader.live_tally(SpanKey(span.index, span.lo, span.hi, question.fields, question))
     if live is not None and basis.is_hit(span.lo, span.hi, question.fields):
         # The span was read before, and shows its state of then.

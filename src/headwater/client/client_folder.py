@@ -440,5 +440,6 @@ def _submission(data: bytes, session: SessionId, branch: BranchId) -> Submission
         frame.conditions,
         branch,
         frame.seen,
+        frame.spans,
     )
     return Submission(commit)

@@ -1,4 +1,7 @@
-"""A replica whose store is a server. Effects of other sessions' commits are computed here, from their operations."""
+"""A replica whose store is a server. Effects of other sessions' commits are computed here, from their operations.
+
+Length: every way in which a document comes, changes and goes has to agree with the others.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,15 @@ from typing import TypeAlias
 from msgspec import structs
 
 from headwater.cells.context import CONTEXT
+from headwater.cells.key_moves import KeyMoves
 from headwater.cells.loaded_document import Document
 from headwater.cells.pending_commit import Failure, PendingCommit, Pulled
+from headwater.cells.span_records import is_span_mark
 from headwater.client.document_fetch import is_in_loop
 from headwater.client.read_ahead import ReadAhead
-from headwater.client.unread_documents import UnreadDocuments
+from headwater.client.span_replica import SpanReplica
 from headwater.errors import AddressError, HeadwaterError, InvariantError, LimitError, OfflineError
-from headwater.runtime.attached_replica import AttachedReplica, ReplicaPort, ReplicaStorage
+from headwater.runtime.attached_replica import ReplicaPort, ReplicaStorage
 from headwater.store.applying import apply_operation
 from headwater.store.commit import (
     Commit,
@@ -28,17 +33,16 @@ from headwater.store.commit import (
     Verdict,
 )
 from headwater.store.document import StoredDocument
-from headwater.sync.client_listener import Brought, part_of
+from headwater.sync.client_listener import Brought, SpanArrived, part_of
 from headwater.values.ids import NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
 from headwater.values.patch import Touches
 from headwater.values.tree import ABSENT, Maybe
 
 Rejected: TypeAlias = tuple[Commit, Verdict | None, HeadwaterError | None, bool]
 """A rejected commit of this session, the reason, and whether an earlier run made it."""
-TakenIn: TypeAlias = Callable[[list[LocalSeq], list[tuple[DocKey, Seq, Maybe]], Seq], None]
 
 
-class RemoteReplica(AttachedReplica):
+class RemoteReplica(SpanReplica):
     """Holds the watched documents. `covers`: prefixes held completely; `unwatch` ends a watch at the server."""
 
     def __init__(
@@ -53,16 +57,13 @@ class RemoteReplica(AttachedReplica):
         unwatch: Callable[[Collection[DocKey]], None],
         keeps_walked: bool = False,
     ) -> None:
-        super().__init__(storage, port, session, branch, seq)
+        super().__init__(storage, port, session, branch, seq, keeps_walked=keeps_walked)
         self._covers = covers
         self._unwatch = unwatch
         self._ahead = ReadAhead()
-        self._unread = UnreadDocuments(keeps_walked=keeps_walked)
         self._is_integrating = False
         # Results of functions here that are not sent to the server.
         self._own: set[DocKey] = set()
-        # The local folder's listener: decided commits, confirmed documents, sequence number.
-        self.on_taken_in: TakenIn | None = None
         # Commits of an earlier run, and the listener for rejected ones. It also gets the commits of this run that ended
         # with the session, without a verdict.
         self.is_over: Callable[[], bool] = lambda: False
@@ -72,17 +73,15 @@ class RemoteReplica(AttachedReplica):
         self.on_refused: Callable[[list[Rejected]], None] = lambda _: None
         # Requested by code that does not wait, and not answered yet; and results of functions here, which never are.
         self.is_partial = True
-        self.coming: set[DocKey] = set()
         self.is_derived: Callable[[DocKey], bool] = lambda _: False
-        # Read in vain while the server was away.
-        self._unreached: dict[DocKey, None] = {}
         # Dropped while changes, possibly of these documents, were waiting to be integrated.
         self._gone: set[DocKey] = set()
 
     def install(self, found: Iterable[tuple[DocKey, StoredDocument]]) -> None:
         """Install documents that arrived before the first read."""
-        for doc, each in found:
-            self._documents[doc] = Document(each.value, each.seq, each.value)
+        new = list(found)
+        super().install(new)
+        for doc, each in new:
             self._ahead.note(doc, each.value)
             if not self._covers(doc):
                 self._unread.loaded((doc,))
@@ -127,6 +126,8 @@ class RemoteReplica(AttachedReplica):
             gone: list[DocKey] = []
             for doc in docs:
                 if doc in self._documents and not self._covers(doc):
+                    if self.spans.by_number and self._is_in_span(doc):
+                        continue
                     super().release(doc)
                     if doc not in self._documents:
                         gone.append(doc)
@@ -143,7 +144,7 @@ class RemoteReplica(AttachedReplica):
             gone = self._unread.take(len(self._documents) + count)
             if gone:
                 self._release_all(gone)
-                self._unread.put_back([doc for doc in gone if self.is_layered(doc)], len(self._documents))
+                self._unread.put_back([doc for doc in gone if doc in self._documents], len(self._documents))
 
     def expect_new(self, doc: DocKey) -> None:
         """Add a document with a new id as absent."""
@@ -157,6 +158,8 @@ class RemoteReplica(AttachedReplica):
         """Integrate outcomes. The server sends operations; their effects are computed here."""
         taken = list(decided)
         self._is_integrating = True
+        if self.members is not None:
+            self.members.moves = KeyMoves()
         try:
             if self._earlier or self.on_taken_in is not None:
                 self._integrate_and_keep(taken)
@@ -164,6 +167,8 @@ class RemoteReplica(AttachedReplica):
                 super().integrate(self._worked_out(taken))
         finally:
             self._is_integrating = False
+            if self.members is not None:
+                self.members.moves = None
         self._gone.clear()
         if self.coming:
             self._have_come(doc for each in taken for doc in _known_by(each))
@@ -188,6 +193,8 @@ class RemoteReplica(AttachedReplica):
     def is_missing(self, doc: DocKey) -> bool:
         """Whether it was requested and has not arrived. A document that a local commit replaces as a whole is known."""
         with self._turn:
+            if is_span_mark(doc):
+                return self._are_missing(doc)
             if self._is_in_run():
                 self._unread.is_read(doc)
             elif not self._is_integrating:
@@ -251,13 +258,9 @@ class RemoteReplica(AttachedReplica):
 
     def is_loaded(self, doc: DocKey) -> bool:
         """Whether it is here, or known not to exist."""
+        if is_span_mark(doc):
+            return doc not in self.coming and doc not in self._questions
         return (doc in self._documents and doc not in self.coming) or self._covers(doc)
-
-    def _have_come(self, docs: Iterable[DocKey]) -> None:
-        come = [doc for doc in docs if doc in self.coming]
-        if come:
-            self.coming.difference_update(come)
-            self.on_arrived(come)
 
     def _integrate_and_keep(self, decided: list[CommitOutcome | Failure | Pulled]) -> None:
         tell = self.on_rejected
@@ -296,19 +299,35 @@ class RemoteReplica(AttachedReplica):
         come: set[DocKey] = set()
         for each in decided:
             if isinstance(each, CommitOutcome) and isinstance(each.verdict, Committed) and not each.effects:
-                mine = self._pending.get(each.commit.local_seq) if each.commit.session == self._session else None
-                if mine is not None and each.verdict.seq == NEVER:
-                    self._keep_here(mine)
-                yield self._with_effects(each.commit, each.verdict.seq, mine, come)
+                yield self._decided(each, each.verdict.seq, come)
+            elif isinstance(each, SpanArrived):
+                self._take_arrived(each)
             elif not isinstance(each, Pulled):
                 yield each
             elif self._is_wanted(each):
-                self._ahead.note(each.doc, each.found.value)
-                if each.doc not in self._documents and not self._covers(each.doc):
-                    self._unread.loaded((each.doc,))
+                self._take_pulled(each.doc, each.found.value)
                 yield each
             if self.coming:
                 come.update(_known_by(each))
+
+    def _decided(self, outcome: CommitOutcome, seq: Seq, come: Collection[DocKey]) -> CommitOutcome:
+        mine = self._pending.get(outcome.commit.local_seq) if outcome.commit.session == self._session else None
+        if mine is not None and seq == NEVER:
+            self._keep_here(mine)
+        made = self._with_effects(outcome.commit, seq, mine, come)
+        self._note_moves(outcome, seq, made.effects)
+        return structs.replace(made, shifts=outcome.shifts) if outcome.shifts else made
+
+    def _take_pulled(self, doc: DocKey, value: Maybe) -> None:
+        self._ahead.note(doc, value)
+        if self.members is not None and self.members.moves is not None and not self._was_known(doc):
+            self.members.moves.come.add(doc)
+        if doc not in self._documents and not self._covers(doc):
+            self._unread.loaded((doc,))
+
+    def _was_known(self, doc: DocKey) -> bool:
+        """Whether a document was here, or known not to exist."""
+        return (doc in self._documents or self._covers(doc)) and doc not in self.coming
 
     def _is_wanted(self, pulled: Pulled) -> bool:
         """Whether to keep a fetched document. A dropped document gets no further changes, and would become stale."""

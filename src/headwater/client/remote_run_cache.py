@@ -12,12 +12,12 @@ from headwater.store.observations import decode_observation
 from headwater.store.resumption import FarRow, Listing
 from headwater.store.span_resumption import SpanRow
 from headwater.sync.client_session import Answer
-from headwater.sync.frames import AskChanged, AskObservations, Changed, Observations
+from headwater.sync.frames import AskChanged, AskObservations, AskShifted, Changed, Observations, SeenSpan, Shifted
 from headwater.values.address import Depth
 from headwater.values.ids import BranchId, DocKey, Seq
 from headwater.values.tree import Path
 
-Ask: TypeAlias = Callable[[AskObservations | AskChanged], Answer | None]
+Ask: TypeAlias = Callable[[AskObservations | AskChanged | AskShifted], Answer | None]
 """None: unknown at the moment."""
 
 
@@ -52,8 +52,14 @@ class RemoteRunCache:
 
     def shifted(self, branch: BranchId, rows: Sequence[SpanRow]) -> Sequence[Sequence[DocKey]]:
         del branch
-        # No query is answered at a server, so no run has read an index there.
-        return [[record_doc(kind_of_index(spans[0].index))] for spans, _ in rows]
+        asked = tuple(
+            (tuple(SeenSpan(each.index, each.lo, each.hi, each.fields) for each in spans), after)
+            for spans, after in rows
+        )
+        answer = self._ask(AskShifted(0, asked)) if asked else None
+        if not isinstance(answer, Shifted):
+            return [[record_doc(kind_of_index(spans[0].index))] for spans, _ in rows]
+        return answer.rows
 
     def note(self, notes: Sequence[NewObservation]) -> None:
         self._note(tuple(notes), ())

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from headwater.cells.span_records import is_span_mark
 from headwater.client.client_folder import ClientFolder, StoredState
 from headwater.client.closing import Closing, openings
 from headwater.client.credentials import Credentials
@@ -22,12 +23,12 @@ from headwater.client.remote_replica import RemoteReplica
 from headwater.client.remote_run_cache import RemoteRunCache
 from headwater.client.server_link import PATIENCE_S, ServerLink
 from headwater.client.server_url import ServerUrl
+from headwater.client.span_questions import SpanQuestions
 from headwater.errors import (
     ClosedError,
     HeadwaterError,
     OfflineError,
     PoisonedError,
-    QueryError,
     ServerLimitError,
     SessionLostError,
     UnavailableError,
@@ -42,7 +43,7 @@ from headwater.store.document import StoredDocument
 from headwater.store.space_identity import SpaceIdentity
 from headwater.sync.client_listener import count_by_session
 from headwater.sync.client_session import Answer, ClientPhase, Item
-from headwater.sync.frames import AskChanged, AskObservations, Open, SpaceOpened
+from headwater.sync.frames import AskChanged, AskObservations, AskShifted, Open, SpaceOpened
 from headwater.sync.server_session import Close
 from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId, SpaceId
 from headwater.values.space_ids import is_space_id
@@ -82,6 +83,7 @@ class RemoteStorage:
         self._fetching: DocumentFetch | None = None
         self._port: ReplicaPort | None = None
         self._replica: RemoteReplica | None = None
+        self._spans: SpanQuestions | None = None
         self._submitted = 0
         self._decided = 0
         # Results that are not sent are decided by the writer, everything else by the connection's thread.
@@ -159,6 +161,7 @@ class RemoteStorage:
         replica.fetch = lambda docs, through: fetch_all(link, docs, through)
         assert self._fetching is not None
         replica.requests = self._fetching
+        self._spans = replica.span_link = SpanQuestions(link)
         if self._local is not None:
             self._local.serve(replica)
         register(self, str(self.url), is_file=False)
@@ -263,13 +266,9 @@ class RemoteStorage:
     def span(
         self, branch: BranchId, index: str, lo: bytes, hi: bytes, *, limit: int | None, reverse: bool, through: Seq
     ) -> list[bytes]:
-        """Refused: the keys of an index are at the server."""
-        del branch, lo, hi, limit, reverse, through
-        message = (
-            "queries at a server's space are not available in this version; open the file, or walk a list "
-            f"(the query reads {index})"
-        )
-        raise QueryError(message, index=index)
+        """None: the keys of an index are at the server. The replica has those that were asked for."""
+        del branch, index, lo, hi, limit, reverse, through
+        return []
 
     def load_many(self, branch: BranchId, docs: Sequence[DocKey], through: Seq) -> Mapping[DocKey, StoredDocument]:
         """None of them: each is fetched when it is read."""
@@ -299,7 +298,13 @@ class RemoteStorage:
         assert self._fetching is not None and self._replica is not None
         self.link  # noqa: B018  # raises if it is not open
         self._replica.make_room(len(docs))
-        return self._fetching.bring(docs, done, follow)
+        keys = [doc for doc in docs if is_span_mark(doc)]
+        if keys and self._spans is not None:
+            if len(keys) == len(docs):
+                self._spans.when_come(keys, done)
+                return PATIENCE_S
+            self._spans.when_come(keys, lambda _: None)
+        return self._fetching.bring([doc for doc in docs if not is_span_mark(doc)], done, follow)
 
     def submit(self, submission: Submission, *, helps: bool) -> None:
         """Send a commit."""
@@ -390,11 +395,13 @@ class RemoteStorage:
     def _is_decided(self, number: LocalSeq) -> None:
         """No local folder: nothing to remove."""
 
-    def _ask(self, question: AskObservations | AskChanged) -> Answer | None:
+    def _ask(self, question: AskObservations | AskChanged | AskShifted) -> Answer | None:
         """Ask for stored observations. They only save work: never block a loop or wait for an unreachable server."""
         link = self.link
         is_held_up = self._replica is not None and not self._replica.waits and is_in_loop()
         if link.phase is not ClientPhase.LIVE or is_held_up:
+            return None
+        if isinstance(question, AskShifted) and not link.session.spans.are_answered:
             return None
         try:
             return link.ask(question)

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import ssl
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final, TypeVar
 
@@ -25,17 +25,13 @@ from headwater.client.server_url import ServerUrl
 from headwater.errors import AccessError, HeadwaterError, OfflineError, RemoteProtocolError, ServerLimitError
 from headwater.machine import Future, InvalidStateError, machine
 from headwater.store.commit import NewObservation, Submission
+from headwater.sync.client_port import Question
 from headwater.sync.client_session import Answer, ClientPhase, ClientSession, Item
 from headwater.sync.frame_limits import FRAME_BYTES_MAX, OFFLINE_MAX
 from headwater.sync.frames import (
-    AskChanged,
-    AskObservations,
     FromClient,
     Open,
-    Ping,
     Proof,
-    Pull,
-    Watch,
     Welcome,
     encode_frame,
 )
@@ -245,14 +241,36 @@ class ServerLink:
         if self.phase is ClientPhase.OVER and self.session.error is not None:
             raise self.session.error
 
-    def ask(self, frame: Watch | Pull | AskObservations | AskChanged | Ping, timeout: float | None = None) -> Answer:
+    def ask(self, frame: Question, timeout: float | None = None) -> Answer:
         """Send a question and wait for its answer. Raises OfflineError after the time limit."""
+        (found,) = self.ask_many((frame,), timeout)
+        if isinstance(found, HeadwaterError):
+            raise found
+        return found
+
+    def ask_many(self, frames: Sequence[Question], timeout: float | None = None) -> list[Answer | HeadwaterError]:
+        """Send questions and wait for the answers. Raises OfflineError after the time limit."""
         timeout = PATIENCE_S if timeout is None else timeout
         self.check_not_over()
         lost_at = self.lost_at
         if lost_at is not None:
             # A server that has been away for long gets less time.
             timeout = max(min(timeout, lost_at + PATIENCE_S - self._loop.time()), 0.0)
+        end = self._loop.time() + timeout
+        answers = [self._asked(frame) for frame in frames]
+        try:
+            return [answer.result(max(end - self._loop.time(), 0.0)) for answer in answers]
+        except TimeoutError:
+            for answer in answers:
+                answer.cancel()
+            how, since = "was asked and has not answered", self._loop.time() - timeout
+            if (lost_at := self.lost_at) is not None:
+                how, since = "is not reached", lost_at
+            seconds = max(round(self._loop.time() - since), 1)
+            message = f"{self.url} {how} for {seconds:,} s ({self.trouble or 'it is slow'})"
+            raise OfflineError(f"{message}; loaded documents can still be read", url=str(self.url)) from None
+
+    def _asked(self, frame: Question) -> Future[Answer | HeadwaterError]:
         answer: Future[Answer | HeadwaterError] = machine().future()
 
         def done(found: Answer | HeadwaterError) -> None:
@@ -261,25 +279,9 @@ class ServerLink:
                 answer.set_result(found)
 
         self.ask_soon(frame, done)
-        try:
-            found = answer.result(timeout)
-        except TimeoutError:
-            answer.cancel()
-            how, since = "was asked and has not answered", self._loop.time() - timeout
-            if (lost_at := self.lost_at) is not None:
-                how, since = "is not reached", lost_at
-            seconds = max(round(self._loop.time() - since), 1)
-            message = f"{self.url} {how} for {seconds:,} s ({self.trouble or 'it is slow'})"
-            raise OfflineError(f"{message}; loaded documents can still be read", url=str(self.url)) from None
-        if isinstance(found, HeadwaterError):
-            raise found
-        return found
+        return answer
 
-    def ask_soon(
-        self,
-        frame: Watch | Pull | AskObservations | AskChanged | Ping,
-        done: Callable[[Answer | HeadwaterError], None] | None,
-    ) -> None:
+    def ask_soon(self, frame: Question, done: Callable[[Answer | HeadwaterError], None] | None) -> None:
         """Send a question; the thread calls `done`. Without it, documents are delivered like changes."""
         self._soon(lambda: self.session.ask(frame, done))
 

@@ -62,16 +62,31 @@ class CollectionHost(EventHost):
 def declare_collections(opened: CollectionHost, collections: Sequence[DeclaredCollection]) -> None:
     """Write the records that differ, wait until new indexes are built, and let queries use them.
 
-    Documents of the file expire from now on, also those of other apps. At a server, only an owner may change a record,
-    and queries are not available.
+    Documents of the file expire from now on, also those of other apps. At a server, only an owner may change a record;
+    while it is not reached, the records are those that were stored.
     """
     state = opened.connection.state
     if state == "live":
         _declare_at_server(opened, collections)
+        _attach_stored(opened, collections)
     elif state == "local":
         if collections:
             _declare(opened, collections)
         opened.expiry.begin()
+    else:
+        _attach_stored(opened, collections)
+
+
+def _attach_stored(opened: CollectionHost, collections: Sequence[DeclaredCollection]) -> None:
+    """Let queries use the records of a server's space, as far as they are here."""
+    replica = opened.runtime.attached
+    known = dict(replica.collections)
+    for each in collections:
+        doc = each.record.doc
+        stored = replica.read(doc) if replica.is_loaded(doc) else ABSENT
+        if stored is not ABSENT:
+            known[each.record.kind] = record_of(doc, stored)
+    replica.attach_collections(known)
 
 
 def _declare(opened: CollectionHost, collections: Sequence[DeclaredCollection]) -> None:

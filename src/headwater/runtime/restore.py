@@ -1,4 +1,7 @@
-"""Restores the runs of earlier openings, and explains what was not restored."""
+"""Restores the runs of earlier openings, and explains what was not restored.
+
+Length: what is restored, what is forgotten and what is asked of the store have one order.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +25,10 @@ from headwater.runtime.run_cache import RunCache
 from headwater.scheduler.graph.node import Node
 from headwater.scheduler.runs.persistence import CALLS_KEY
 from headwater.scheduler.runs.resumed_node import CHANGED_CODE, NOTHING, Resumed
+from headwater.scheduler.runs.span_checks import near_spans
 from headwater.scheduler.scheduler_limits import UNREAD_MAX
 from headwater.store.backend import ObservationRow
+from headwater.store.collection_record import kind_of_index, record_doc
 from headwater.store.observations import Arguments
 from headwater.store.resumption import Listing
 from headwater.values.address import Depth, doc_key, is_far
@@ -221,6 +226,19 @@ class Restorer:
             late = [doc for doc in _docs_here(node) if doc in newer or not replica.is_loaded(doc)]
             if late:
                 self._space.scheduler.persistence.outdate(node, late[0])
+        self._hold_spans([node for node in restored if node.is_clean and near_spans(node)])
+
+    def _hold_spans(self, nodes: Sequence[Node]) -> None:
+        """The same for spans of indexes: be notified of what changes there, without asking for keys."""
+        replica = self._space.replica
+        keys = list(dict.fromkeys(key for node in nodes for key in near_spans(node)))
+        changed: Collection[SpanKey] = keys
+        with suppress(HeadwaterError):
+            changed = replica.hold_spans(keys)
+        for node in nodes if changed else ():
+            late = next((key for key in near_spans(node) if key in changed), None)
+            if late is not None:
+                self._space.scheduler.persistence.outdate(node, record_doc(kind_of_index(late.index)))
 
     def _row_of(self, node: Node, found: Listing) -> ObservationRow | None:
         """Its row; one from another listing is moved here, with the current versions of its reads."""

@@ -191,6 +191,7 @@ class Scheduler:
         replica.read_kinds(self.graph.spans.kinds)
         replica.live_tally = Tallies(environment.lock, self.invalidation, self.graph).tally
         replica.written_docs = self.graph.written_docs
+        replica.read_spans = self.graph.spans.ranges
         self.decision_waits = self.invalidation.decision_waits = DecisionWaits(replica, self._receive)
         self.arrivals = Arrivals(replica, self.ready, self._receive, self.recheck_events, space)
         self.arrivals.attach(self.runner, self.events, self.invalidation)

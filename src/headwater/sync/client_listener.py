@@ -6,6 +6,9 @@ from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 from headwater.cells.pending_commit import Failure, Pulled
+from headwater.cells.span_records import KeyQuestion, span_mark
+from headwater.errors import HeadwaterError, UnconfirmedError
+from headwater.store.collection_record import Shift
 from headwater.store.commit import Commit, CommitOutcome, Committed, Operation, Seen
 from headwater.store.document import StoredDocument
 from headwater.sync import frames
@@ -22,6 +25,50 @@ class Brought(Pulled, frozen=True, gc=False):
 _ABSENT: Final = StoredDocument(ABSENT, NEVER)
 
 
+class SpanArrived(Pulled, frozen=True, gc=False):
+    """The keys of a span, as of `answer.seq`; the document is the name that stands for the question.
+
+    An answer with `at` has what has changed since, for a reader that has the keys as of then already.
+    """
+
+    asked: frames.WatchSpan
+    """The question, with the number of the span."""
+    answer: frames.SpanKeys | None
+    """None: nothing is known of the span any more."""
+    error: HeadwaterError | None = None
+    """Why there is no answer."""
+
+
+def arrived(
+    asked: frames.WatchSpan, answer: frames.SpanKeys | None, error: HeadwaterError | None = None
+) -> SpanArrived:
+    """The answer to a question about a span."""
+    return SpanArrived(span_name(asked), _ABSENT, asked, answer, error)
+
+
+def span_name(asked: frames.WatchSpan) -> DocKey:
+    """The name that stands for the answer to a question: the same for all who ask it."""
+    return span_mark(KeyQuestion(asked.index, asked.lo, asked.hi, asked.limit, asked.reverse, asked.docs))
+
+
+def known_part(asked: frames.WatchSpan, answer: frames.SpanKeys) -> tuple[bytes, bytes]:
+    """The part of a span that is known and watched from an answer on."""
+    if not answer.end:
+        return asked.lo, asked.hi
+    return (answer.end, asked.hi) if asked.reverse else (asked.lo, answer.end)
+
+
+def unconfirmed(commit: Commit, space: str, why: HeadwaterError) -> UnconfirmedError:
+    """The error of a commit that was sent and has no verdict: the server may have stored it."""
+    message = (
+        f"commit {commit.local_seq} was sent to the server of space {space!r}, and the session ended before the "
+        f"verdict came: it may be stored. The session ended because: {why.message}"
+    )
+    unknown = UnconfirmedError(message, space=space, commit=commit.local_seq)
+    unknown.__cause__ = why
+    return unknown
+
+
 def brought(docs: Iterable[DocKey]) -> list[Item]:
     """Documents that do not exist yet."""
     return [Brought(doc, _ABSENT) for doc in docs]
@@ -30,6 +77,16 @@ def brought(docs: Iterable[DocKey]) -> list[Item]:
 def pulled(docs: Iterable[frames.FoundDoc]) -> list[Item]:
     """Documents with their content at the server."""
     return [Pulled(each.doc, StoredDocument(each.content, each.seq)) for each in docs]
+
+
+def documents_of(keys: frames.SpanKeys) -> list[Item]:
+    """The documents that came with keys: they are watched from now on."""
+    return [Brought(each.doc, StoredDocument(each.content, each.seq)) for each in keys.docs]
+
+
+def moved(new: frames.Written, branch: BranchId) -> tuple[Shift, ...]:
+    """The moves of keys of a commit. Of which documents they are is in the keys."""
+    return (Shift(branch, new.seq, new.session, LocalSeq(0), DocKey(""), new.moves, None),)
 
 
 def up_to(seq: Seq, branch: BranchId) -> CommitOutcome:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, TypeAlias
 
-from headwater.errors import HeadwaterError
-from headwater.store.commit import Submission
+from msgspec.structs import replace
+
+from headwater.errors import HeadwaterError, LimitError, RemoteProtocolError, ServerLimitError
+from headwater.store.commit import NewObservation, SpanRead, Submission
 from headwater.sync.client_listener import Item
 from headwater.sync.frames import (
     AskChanged,
     AskObservations,
+    AskShifted,
     Changed,
     Docs,
     FromClient,
@@ -25,11 +28,13 @@ from headwater.sync.frames import (
     SpanKeys,
     Transact,
     Watch,
+    WatchSpan,
     Welcome,
     note_fields,
 )
 from headwater.values.ids import DocKey, LocalSeq, SessionId
 
+Question: TypeAlias = Watch | Pull | AskObservations | AskChanged | WatchSpan | AskShifted | Ping
 Answer: TypeAlias = Docs | Observations | Changed | SpanKeys | Shifted | Pong
 OnAnswer: TypeAlias = Callable[[Answer | HeadwaterError], None]
 
@@ -69,11 +74,11 @@ class ClientPort(Protocol):
 class OpenRequest:
     """A request without an answer so far."""
 
-    frame: Watch | Pull | AskObservations | AskChanged | Ping
+    frame: Question
     done: OnAnswer | None
 
 
-def named_in(frame: Watch | Pull | AskObservations | AskChanged | Ping) -> list[DocKey]:
+def named_in(frame: Question) -> list[DocKey]:
     """The documents that an answer lists one by one."""
     return [doc for doc, _ in frame.docs] if isinstance(frame, Watch) else []
 
@@ -90,21 +95,30 @@ def transact(submission: Submission) -> Transact:
         commit.seen,
         tuple(map(note_fields, submission.observations)),
         submission.access is not None and submission.access.is_forced,
+        commit.spans,
+        spans_of(submission.observations),
     )
 
 
-def renumbered(
-    frame: Watch | Pull | AskObservations | AskChanged | Ping, number: int
-) -> Watch | Pull | AskObservations | AskChanged | Ping:
+def renumbered(frame: Question, number: int) -> Question:
     """The same request with another number."""
-    match frame:
-        case Watch(_, docs, prefixes, at, follow, room):
-            return Watch(number, docs, prefixes, at, follow, room)
-        case Pull(_, docs, prefixes, at, follow):
-            return Pull(number, docs, prefixes, at, follow)
-        case AskObservations(_, prefix, besides):
-            return AskObservations(number, prefix, besides)
-        case AskChanged(_, doc, places, after):
-            return AskChanged(number, doc, places, after)
-        case Ping():
-            return Ping(number)
+    return replace(frame, number=number)
+
+
+def halves_of(
+    missed: Watch, error: HeadwaterError, held: int
+) -> tuple[tuple[tuple[DocKey, int], ...], tuple[tuple[DocKey, int], ...]]:
+    """The documents of a question that was refused because its answer is too large, in two parts. Raises otherwise."""
+    half = len(missed.docs) // 2
+    if not isinstance(error, LimitError | ServerLimitError):
+        raise RemoteProtocolError(f"the missed commits are not available: {error.message}")
+    if not half:
+        message = f"the missed commits of {held:,} documents are not available: {error.message}"
+        raise ServerLimitError(f"{message}. Open the space again, and hold fewer", held=held)
+    return missed.docs[:half], missed.docs[half:]
+
+
+def spans_of(notes: Sequence[NewObservation]) -> tuple[tuple[SpanRead, ...], ...]:
+    """What the runs of observations have read of indexes, as a frame has it: empty if none of them has."""
+    found = tuple([note.basis.spans for note in notes])
+    return found if any(found) else ()

@@ -12,61 +12,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias
 
+from msgspec.structs import replace
+
 from headwater.cells.pending_commit import Failure
-from headwater.errors import (
-    AccessError,
-    ClosedError,
-    HeadwaterError,
-    LimitError,
-    OfflineError,
-    RemoteProtocolError,
-    ServerLimitError,
-    SessionLostError,
-    UnconfirmedError,
-)
+from headwater.errors import AccessError, ClosedError, HeadwaterError, LimitError, OfflineError, SessionLostError
 from headwater.store.commit import Commit, CommitOutcome, Committed, NewObservation, Submission, adopt_operation
 from headwater.sync import client_listener, frames
-from headwater.sync.client_listener import brought, in_order, own_of, part_of, pulled, up_to
+from headwater.sync.client_listener import brought, in_order, moved, own_of, part_of, pulled, unconfirmed, up_to
 from headwater.sync.client_port import (
     Answer,
     ClientPhase,
     ClientPort,
     OnAnswer,
     OpenRequest,
+    Question,
+    halves_of,
     named_in,
     renumbered,
+    spans_of,
     transact,
 )
+from headwater.sync.client_spans import SessionSpans
 from headwater.sync.frame_limits import ACK_EVERY, OFFLINE_MAX, WINDOW
-from headwater.sync.frames import (
-    Ack,
-    AskChanged,
-    AskObservations,
-    Bye,
-    Changed,
-    CommitFailed,
-    Docs,
-    ErrorFrame,
-    FromClient,
-    Hello,
-    Judged,
-    News,
-    Observations,
-    Open,
-    Ping,
-    Pong,
-    Pull,
-    PutObservations,
-    Shifted,
-    SpaceOpened,
-    SpanKeys,
-    Unwatch,
-    Watch,
-    Welcome,
-    Written,
-    note_fields,
-    read_server,
-)
+from headwater.sync.frames import Docs, FromClient, Open, SpaceOpened, SpanKeys, Watch, WatchSpan, Written
 from headwater.sync.remote_errors import error_of, is_of_the_disk
 from headwater.sync.server_session import FATAL, Close
 from headwater.values.ids import NEVER, DocKey, LocalSeq, Seq, SessionId
@@ -76,8 +44,6 @@ __all__ = ["Answer", "ClientPhase", "ClientPort", "ClientSession", "Item", "erro
 Item: TypeAlias = client_listener.Item
 _OF_OTHERS: Final = LocalSeq(0)
 """The number of a commit of another session."""
-
-Question: TypeAlias = Watch | Pull | AskObservations | AskChanged | Ping
 
 
 class ClientSession:
@@ -121,6 +87,12 @@ class ClientSession:
         self._later: list[int] = []
         # Released while an answer with them was on its way: the server watches them when it answers.
         self._left: set[DocKey] = set()
+        self.spans = SessionSpans(line, opening.space, opening.branch)
+
+    @property
+    def _is_rejoining(self) -> bool:
+        """Whether something that was missed has not arrived."""
+        return bool(self._rejoin or self._awaited or self.spans.is_behind)
 
     @property
     def _session(self) -> SessionId:
@@ -134,12 +106,14 @@ class ClientSession:
     @property
     def is_answer_due(self) -> bool:
         """An answer of the server is expected: to a request, or verdicts on commits."""
-        return bool(self.phase is not ClientPhase.LIVE or self.outbox or self._questions or self._rejoin)
+        return bool(
+            self.phase is not ClientPhase.LIVE or self.outbox or self._questions or self._rejoin or self.spans.is_behind
+        )
 
     @property
     def is_caught_up(self) -> bool:
         """All commits are decided, and everything that was missed has arrived."""
-        return self.phase is ClientPhase.LIVE and not (self.outbox or self._rejoin or self._awaited or self._held)
+        return self.phase is ClientPhase.LIVE and not (self.outbox or self._is_rejoining or self._held)
 
     def restore(
         self,
@@ -162,7 +136,7 @@ class ClientSession:
 
     def connected(self) -> None:
         """There is a connection: begin."""
-        self._line.send(Hello((frames.VERSION,), self._client, frames.EXTENSIONS))
+        self._line.send(frames.Hello((frames.VERSION,), self._client, frames.EXTENSIONS))
 
     def lost(self, code: int = 0, reason: str = "") -> None:
         """The connection is lost. After some close codes, connecting again is useless."""
@@ -174,6 +148,7 @@ class ClientSession:
             self._end(self.error or kind(reason or f"the server has closed the connection ({code})"))
             return
         self._sent.clear()
+        self.spans.lost(self.seq, was_complete=self.phase is ClientPhase.LIVE and not self._is_rejoining)
         # Unanswered requests are sent again.
         self.phase = ClientPhase.OFFLINE
         self._line.changed()
@@ -181,7 +156,7 @@ class ClientSession:
     def end(self, error: HeadwaterError | None = None) -> None:
         """End the session, by this side."""
         if self.phase is ClientPhase.LIVE and error is None and not self.stays:
-            self._line.send(Bye())
+            self._line.send(frames.Bye())
         self._end(error or ClosedError(f"space {self._opening.space!r} was closed"))
 
     def _end(self, error: HeadwaterError) -> None:
@@ -190,12 +165,13 @@ class ClientSession:
         self.error = error
         self.phase = ClientPhase.OVER
         # Without the missed commits, later ones cannot be applied: only the end is delivered.
-        own = [each.commit for each in own_of(self._held, self._session)] if self._rejoin else []
-        items: list[Item] = [] if self._rejoin else self._held
+        missed = bool(self._rejoin) or self.spans.is_behind
+        own = [each.commit for each in own_of(self._held, self._session)] if missed else []
+        items: list[Item] = [] if missed else self._held
         self._held = []
-        items += [Failure(commit, self._unconfirmed(commit, error)) for commit in own]
+        items += [Failure(commit, unconfirmed(commit, self._opening.space, error)) for commit in own]
         for number, submission in self.outbox.items():
-            ended = self._unconfirmed(submission.commit, error) if number in self._ever_sent else error
+            ended = unconfirmed(submission.commit, self._opening.space, error) if number in self._ever_sent else error
             items.append(Failure(submission.commit, ended))
         self.outbox.clear()
         questions, self._questions = self._questions, {}
@@ -206,16 +182,6 @@ class ClientSession:
                 question.done(error)
         self._line.changed()
 
-    def _unconfirmed(self, commit: Commit, why: HeadwaterError) -> UnconfirmedError:
-        """The error of a commit that was sent and has no verdict: the server may have stored it."""
-        message = (
-            f"commit {commit.local_seq} was sent to the server of space {self._opening.space!r}, and the session ended "
-            f"before the verdict came: it may be stored. The session ended because: {why.message}"
-        )
-        unknown = UnconfirmedError(message, space=self._opening.space, commit=commit.local_seq)
-        unknown.__cause__ = why
-        return unknown
-
     # -- from the server -----------------------------------------------------------------------------------
 
     def receive(self, data: bytes) -> None:
@@ -223,22 +189,25 @@ class ClientSession:
         if self.phase is ClientPhase.OVER:
             # The session was ended while the connection was being made: it must not be opened again.
             return
-        match read_server(data):
-            case Welcome() as welcome:
+        match frames.read_server(data):
+            case frames.Welcome() as welcome:
                 self.was_greeted = True
+                self.spans.can = welcome.can
                 self._open(welcome)
             case SpaceOpened() as opened:
                 self._go_on(opened)
-            case News(seq, news):
+            case frames.News(seq, news):
                 self._hear(seq, news)
             case Docs() as docs:
                 self._take_docs(docs)
-            case Observations() | Changed() | SpanKeys() | Shifted() | Pong() as answer:
+            case SpanKeys() as keys:
+                self._take_keys(keys)
+            case frames.Observations() | frames.Changed() | frames.Shifted() | frames.Pong() as answer:
                 self._answered(answer.number, answer)
-            case ErrorFrame(code, message, number, again):
+            case frames.ErrorFrame(code, message, number, again):
                 self._trouble(error_of(code, message), number, again=again)
 
-    def _open(self, welcome: Welcome) -> None:
+    def _open(self, welcome: frames.Welcome) -> None:
         opening, opened = self._opening, self.opened
         session = opening.session if opened is None else opened.session
         resume = opening.resume if opened is None else opened.resume
@@ -277,6 +246,8 @@ class ClientSession:
             docs = self.watched | {doc: NEVER for doc in self._perhaps_made() if doc not in self.watched}
             if docs or self.prefixes:
                 self._watch_again(tuple(docs.items()), tuple(self.prefixes))
+            self.spans.rejoin()
+            self._ask_spans_again()
         self._later = []
         self._left &= self._asked()
         for number, question in self._questions.items():
@@ -287,9 +258,8 @@ class ClientSession:
 
     def _perhaps_made(self) -> Iterator[DocKey]:
         """Sent commits may have created documents, and other clients may have changed these."""
-        for number in self._ever_sent:
-            for operation in self.outbox[number].commit.operations:
-                yield operation.doc
+        sent = (self.outbox[number].commit for number in self._ever_sent)
+        return (operation.doc for commit in sent for operation in commit.operations)
 
     def _watch_again(self, docs: tuple[tuple[DocKey, int], ...], prefixes: tuple[str, ...]) -> None:
         number = self._next()
@@ -302,16 +272,16 @@ class ClientSession:
             match new:
                 case Written():
                     self._take_written(new, items)
-                case Judged(number, verdict):
+                case frames.Judged(number, verdict):
                     submission = self._settle(number)
                     if submission is not None:
                         self._note_fate(submission.commit, verdict)
                         items.append(CommitOutcome(submission.commit, verdict))
-                case CommitFailed(number, code, message) if is_of_the_disk(error := error_of(code, message)):
+                case frames.CommitFailed(number, code, message) if is_of_the_disk(error := error_of(code, message)):
                     if number in self.outbox:
                         # No verdict: it is sent again.
                         self._line.give_up(error.message)
-                case CommitFailed(number, code, message):
+                case frames.CommitFailed(number, code, message):
                     submission = self._settle(number)
                     if submission is not None:
                         self._note_fate(submission.commit, None)
@@ -322,7 +292,7 @@ class ClientSession:
         self._unacked += 1
         if self._unacked >= ACK_EVERY:
             self._unacked = 0
-            self._line.send(Ack(self.seq))
+            self._line.send(frames.Ack(self.seq))
 
     def _take_written(self, new: Written, items: list[Item]) -> None:
         """A commit of another session, without documents that were released in between."""
@@ -338,7 +308,7 @@ class ClientSession:
             self._have(operation.doc, seq)
         adopted = tuple([adopt_operation(operation) for operation in operations])
         commit = Commit(new.session, _OF_OTHERS, adopted, (), (), (), self._opening.branch, seen)
-        items.append(CommitOutcome(commit, Committed(seq)))
+        items.append(CommitOutcome(commit, Committed(seq), (), moved(new, self._opening.branch) if new.moves else ()))
 
     def _note_fate(self, commit: Commit, verdict: object) -> None:
         docs = {operation.doc: None for operation in commit.operations}
@@ -402,6 +372,27 @@ class ClientSession:
         if question is not None:
             self._leave(question.frame)
 
+    def _take_keys(self, keys: SpanKeys) -> None:
+        """Keys of a span, which is watched from now on, with documents."""
+        self.seq = max(self.seq, keys.seq)
+        for found in (*keys.docs, *keys.newer):
+            self._hold(found.doc, found.seq)
+        if self.spans.awaits(keys.number):
+            self._held += self.spans.take_missed(keys, self.seq)
+            self._release()
+            return
+        question = self._questions.get(keys.number)
+        if question is None or not isinstance(question.frame, WatchSpan):
+            # Released while the answer was on its way.
+            self._line.send(frames.Unspan((keys.number,)))
+            return
+        self._give(self.spans.take(replace(question.frame, number=keys.number), keys))
+        self._answered(keys.number, keys)
+
+    def _ask_spans_again(self) -> None:
+        if not self._rejoin:
+            self._held += self.spans.ask_again(self.seq)
+
     def _take_missed(self, docs: Docs, asked: Watch) -> None:
         """The documents that changed while there was no connection."""
         if not docs.complete:
@@ -417,18 +408,19 @@ class ClientSession:
                 self.ask(Watch(0, late), None)
         # They contain the earlier commits, or are unchanged.
         self._held = [*pulled(docs.docs), *self._held, up_to(docs.seq, self._opening.branch)]
+        self._ask_spans_again()
         self._release()
         self._leave(asked)
 
     def _give(self, items: list[Item]) -> None:
-        if self._rejoin or self._awaited or self._held or self._later:
+        if self._is_rejoining or self._held or self._later:
             self._held += items
             self._release()
         elif items:
             self._line.deliver(items)
 
     def _release(self) -> None:
-        if self._rejoin or self._awaited:
+        if self._is_rejoining:
             return
         if self._held:
             held, self._held = self._held, []
@@ -449,20 +441,17 @@ class ClientSession:
             return
         missed = self._rejoin.pop(number, None)
         if missed is not None:
-            half = len(missed.docs) // 2
-            if not isinstance(error, LimitError | ServerLimitError):
-                raise RemoteProtocolError(f"the missed commits are not available: {error.message}")
-            if not half:
-                message = f"the missed commits of {len(self.watched):,} documents are not available: {error.message}"
-                raise ServerLimitError(f"{message}. Open the space again, and hold fewer", held=len(self.watched))
             # More than one answer can contain.
-            self._watch_again(missed.docs[:half], missed.prefixes)
-            self._watch_again(missed.docs[half:], ())
+            for docs in halves_of(missed, error, len(self.watched)):
+                self._watch_again(docs, missed.prefixes if docs[:1] == missed.docs[:1] else ())
+            return
+        if self.spans.awaits(number):
+            self._held += self.spans.lose(number, error)
+            self._release()
             return
         question = self._questions.pop(number, None)
         if question is not None:
-            if question.done is not None:
-                question.done(error)
+            self._refuse(question, error)
             return
         submission = self._settle(LocalSeq(number)) if number in self.outbox else None
         if submission is not None:
@@ -470,11 +459,18 @@ class ClientSession:
             self._give([Failure(submission.commit, error)])
             self._send_more()
 
+    def _refuse(self, question: OpenRequest, error: HeadwaterError) -> None:
+        if isinstance(question.frame, WatchSpan) and question.frame.at is None:
+            # For code that does not wait.
+            self._give([client_listener.arrived(question.frame, None, error)])
+        if question.done is not None:
+            question.done(error)
+
     def _comes_again(self, number: int) -> bool:
         """Whether a frame is a commit or changes what is watched here: without its answer, changes would be missed."""
         question = self._questions.get(number)
-        is_watch = question is not None and isinstance(question.frame, Watch)
-        return number in self.outbox or number in self._rejoin or is_watch
+        is_watch = question is not None and isinstance(question.frame, Watch | WatchSpan)
+        return number in self.outbox or number in self._rejoin or self.spans.awaits(number) or is_watch
 
     def too_large(self, frame: FromClient, size: int, most: int) -> None:
         """A commit or request is too large for any connection."""
@@ -501,7 +497,7 @@ class ClientSession:
             self._put(number, frame)
 
     def _put(self, number: int, frame: Question) -> None:
-        if isinstance(frame, Watch) and (self._rejoin or self._awaited):
+        if isinstance(frame, Watch | WatchSpan) and self._is_rejoining:
             self._later.append(number)
         else:
             self._line.send(renumbered(frame, number))
@@ -509,13 +505,17 @@ class ClientSession:
     def unwatch(self, docs: Iterable[DocKey], prefixes: Iterable[str] = ()) -> None:
         """Stop watching these documents."""
         docs = tuple(docs)
-        asked = self._asked()
-        self._left.update(doc for doc in docs if doc in asked)
+        self._left.update(self._asked().intersection(docs))
         gone = tuple(doc for doc in docs if self.watched.pop(doc, None) is not None)
         for prefix in prefixes:
             self.prefixes.pop(prefix, None)
         if self.phase is ClientPhase.LIVE and (gone or prefixes):
-            self._line.send(Unwatch(gone, tuple(prefixes)))
+            self._line.send(frames.Unwatch(gone, tuple(prefixes)))
+
+    def unspan(self, numbers: Iterable[int]) -> None:
+        """Stop watching these spans."""
+        self.spans.release(numbers, is_live=self.phase is ClientPhase.LIVE)
+        self._release()
 
     def _asked(self) -> set[DocKey]:
         """The documents that are named in an answer on its way."""
@@ -529,7 +529,7 @@ class ClientSession:
             self._left.difference_update(left)
             for doc in left:
                 self.watched.pop(doc, None)
-            self._line.send(Unwatch(left))
+            self._line.send(frames.Unwatch(left))
 
     def covers(self, doc: DocKey) -> bool:
         """Whether a prefix of this key is watched, and the document is here if it exists."""
@@ -539,7 +539,9 @@ class ClientSession:
     def note(self, notes: tuple[NewObservation, ...], gone: tuple[DocKey, ...] = ()) -> None:
         """Send the observations of runs without writes. They are not kept for later, when they would be obsolete."""
         if self.phase is ClientPhase.LIVE:
-            self._line.send(PutObservations(tuple(map(note_fields, notes)), gone))
+            spans = spans_of(notes)
+            if not spans or self.spans.are_answered:
+                self._line.send(frames.PutObservations(tuple(map(frames.note_fields, notes)), gone, spans))
 
     def _next(self) -> int:
         # Requests and commits differ by their numbers: commits count from 1, requests from far above.
@@ -581,9 +583,18 @@ class ClientSession:
     def _send_more(self) -> None:
         if self.phase is not ClientPhase.LIVE or len(self._sent) >= WINDOW or len(self._sent) == len(self.outbox):
             return
+        unchecked: list[Submission] = []
         for number, submission in self.outbox.items():
             if len(self._sent) >= WINDOW:
                 break
             if number not in self._sent:
+                if submission.commit.spans and not self.spans.are_answered:
+                    # It would not check what the commit has read.
+                    unchecked.append(submission)
+                    continue
                 self._sent[number] = self._ever_sent[number] = None
                 self._line.send(transact(submission))
+        for submission in unchecked:
+            self._settle(submission.commit.local_seq)
+            self._note_fate(submission.commit, None)
+            self._give([Failure(submission.commit, self.spans.refusal())])

@@ -14,15 +14,16 @@ from typing import TypeAlias
 from headwater.cells.member_shifts import VisibleShift
 from headwater.cells.replica import Replica
 from headwater.cells.span_entries import SpanBasis
-from headwater.cells.span_reads import SpanReads, values_of
-from headwater.cells.span_records import SpanKey, SpanQuestion, far_index, is_far_span, split_index
+from headwater.cells.span_reads import SpanReads, values_in_key, values_of
+from headwater.cells.span_records import Span, SpanKey, SpanQuestion, far_index, is_far_span, split_index
 from headwater.cells.span_tallies import Tally, answer_digest
-from headwater.errors import ClosedError, HeadwaterError, InvariantError
+from headwater.errors import ClosedError, HeadwaterError, InvariantError, NotReadyError
 from headwater.scheduler.graph.node import NOTHING_RARE, Node
-from headwater.store.collection_record import NamedIndex, kind_of_index
+from headwater.store.collection_record import KeyMove, NamedIndex, kind_of_index
 from headwater.values.address import far_key
 from headwater.values.ids import DocKey
 from headwater.values.ranges import RangeIndex
+from headwater.values.tree import ABSENT
 
 
 class LiveTally:
@@ -48,10 +49,33 @@ class LiveTally:
             return
         self.through = shift.number
         move, lo, hi = shift.move(named), self.key.lo, self.key.hi
+        if shift.is_blind:
+            self._follow_keys(shift, named, move)
+            return
         if move.before is not None and lo <= move.before < hi:
             tally.take(move.before, *values_of(self.question, shift.before))
         if move.after is not None and lo <= move.after < hi:
             tally.put(move.after, *values_of(self.question, shift.after))
+
+    def _follow_keys(self, shift: VisibleShift, named: NamedIndex, move: KeyMove) -> None:
+        """Take in a change of a document that was not here: by its keys, if they have what is asked about."""
+        assert self.tally is not None
+        assert shift.record is not None
+        for key, tree, step in (
+            (move.before, ABSENT, self.tally.take),
+            (move.after, shift.after, self.tally.put),
+        ):
+            if key is None or not self.key.lo <= key < self.key.hi:
+                continue
+            values = values_of(self.question, tree)
+            if tree is ABSENT:
+                known = values_in_key(shift.record, named, self.question, key)
+                if known is None:
+                    # To be counted anew.
+                    self.tally = None
+                    return
+                values = known
+            step(key, *values)
 
 
 Reader: TypeAlias = Node | tuple[Node, tuple[str, ...]] | LiveTally
@@ -227,6 +251,9 @@ class SpanReaders:
         if space:
             kind, doc = far_index(space, kind), far_key(space, doc)
         for index in list(self.kinds.get(kind, {}).values()):
+            if shift.lost is not None:
+                found.update(self._lost(index, shift.lost, doc))
+                continue
             move = shift.move(index.named)
             before, after = move.before, move.after
             has_moved = before != after
@@ -238,12 +265,21 @@ class SpanReaders:
                     if has_moved or shift.touches(reader.fields):
                         reader.follow(shift, index.named)
                         self._touched[reader] = doc
-                elif isinstance(reader, tuple):
-                    if has_moved or shift.touches(reader[1]):
-                        found[reader[0]] = None
-                elif has_moved:
-                    found[reader] = None
+                elif has_moved or (isinstance(reader, tuple) and shift.touches(reader[1])):
+                    found[reader[0] if isinstance(reader, tuple) else reader] = None
         return list(found)
+
+    def _lost(self, index: _Index, span: Span, doc: DocKey) -> dict[Node, None]:
+        """The nodes that have read in a span of which nothing is known any more."""
+        found: dict[Node, None] = {}
+        for lo, hi, reader in index.ranges.entries() if index.named.name == span.index else ():
+            if span.overlaps(lo, hi):
+                if isinstance(reader, LiveTally):
+                    reader.tally = None
+                    self._touched[reader] = doc
+                else:
+                    found[reader[0] if isinstance(reader, tuple) else reader] = None
+        return found
 
     def changed_answers(self) -> list[tuple[Node, DocKey]]:
         """The nodes that have read another answer than the shifts of a notification lead to, with one such document."""
@@ -256,7 +292,13 @@ class SpanReaders:
                 continue
             before = live.digest
             try:
-                self._fill(live)
+                with self._replica.without_asking():
+                    self._fill(live)
+            except NotReadyError:
+                # Some keys are at a server: the next runs ask for them.
+                live.tally = None
+                found += [(node, doc) for node in live.readers]
+                continue
             except HeadwaterError:
                 if is_far_span(live.key) and self._at(live.key.index)[0] is not None:
                     # The next run meets the same error.
@@ -332,6 +374,10 @@ class SpanReaders:
         return [
             (name, lo, hi, reader) for name, index in self._indexes.items() for lo, hi, reader in index.ranges.entries()
         ]
+
+    def ranges(self) -> list[tuple[str, bytes, bytes]]:
+        """All spans that are read."""
+        return [(name, lo, hi) for name, lo, hi, _ in self.entries()]
 
     def tallies(self) -> list[LiveTally]:
         """All live tallies."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from headwater.cells.linked_documents import linked
-from headwater.cells.missing_documents import not_ready
+from headwater.cells.not_ready import not_ready
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
 from headwater.errors import OfflineError
