@@ -66,7 +66,7 @@ Ranges: TypeAlias = tuple[tuple[LocalSeq, LocalSeq], ...]
 """Local sequence numbers, as ranges from first to last."""
 
 _NAMED_MAX: Final = 8
-"""How many layers before the newest are looked at for names to continue."""
+"""Among how many of the newest layers names to continue are searched."""
 
 
 class PendingCommit(Submission, eq=False):
