@@ -15,7 +15,9 @@ def requirement_lines(name: str) -> list[str]:
 
 
 def pins(name: str) -> dict[str, str]:
-    found = re.findall(r"^([a-z0-9-]+)==(\S+)", (REQUIREMENTS / name).read_text(encoding="utf-8"), re.MULTILINE)
+    found = re.findall(
+        r"^([a-z0-9-]+)(?:\[[a-z0-9,-]+\])?==(\S+)", (REQUIREMENTS / name).read_text(encoding="utf-8"), re.MULTILINE
+    )
     return dict(found)
 
 
@@ -35,6 +37,13 @@ def test_each_lock_holds_all_of_the_one_before_at_the_same_versions() -> None:
     assert pins("run.txt").items() <= pins("docs.txt").items(), (
         "the site shows commands with other libraries than users"
     )
+
+
+def test_the_lock_of_the_measurements_names_the_extras_that_its_packages_ask_for() -> None:
+    """Pip looks for the newest release of `sqlalchemy[asyncio]` if the lock pins `sqlalchemy` alone, and refuses it."""
+    lines = (REQUIREMENTS / "bench.txt").read_text(encoding="utf-8").splitlines()
+    named = {line.partition("==")[0] for line in lines if re.match(r"[a-z0-9-]+\[", line)}
+    assert {"psycopg[binary]", "sqlalchemy[asyncio]"} <= named, "dbos asks for these: ./hw lock names them"
 
 
 @pytest.mark.parametrize("name", ["run.txt", "dev.txt", "bench.txt", "docs.txt"])

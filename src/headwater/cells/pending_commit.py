@@ -62,6 +62,13 @@ ReadKey: TypeAlias = tuple[DocKey, Path, int]
 """Address and depth: 0 (deep) or SHALLOW_BIT."""
 
 
+Ranges: TypeAlias = tuple[tuple[LocalSeq, LocalSeq], ...]
+"""Local sequence numbers, as ranges from first to last."""
+
+_NAMED_MAX: Final = 8
+"""Among how many of the newest layers names to continue are searched."""
+
+
 class PendingCommit(Submission, eq=False):
     """A local commit, from the moment it is visible until it is settled by a verdict or an error.
 
@@ -79,6 +86,9 @@ class PendingCommit(Submission, eq=False):
     # The versions that it has read, while they are not named in `commit`: the store rarely has to check them.
     unnamed: Mapping[ReadKey, Mark | None] | None = None
     callbacks: tuple[Callable[[PendingCommit], None], ...] = ()
+    # layers_through(): the layers of a document up to this one, as a read names them. With the document, the number of
+    # the first layer, and how many they are: with these they are the same layers.
+    named: tuple[DocKey, LocalSeq, int, Ranges] | None = None
 
     def name_reads(self) -> Commit:
         """The commit with its reads. Called by several threads: all of them name the same versions."""
@@ -149,7 +159,7 @@ class Mark(msgspec.Struct, eq=False, frozen=True):
         """The read that a commit names if it is based on this version."""
         if not self.count:
             return Read(doc, path, self.seq, depth)
-        return PendingRead(doc, path, self.seq, ranges(self.layers[: self.count]), depth)
+        return PendingRead(doc, path, self.seq, layers_through(doc, self.layers, self.count), depth)
 
     def written_since(self, earlier: Mark, doc: DocKey) -> list[Path]:
         """The paths that may have been written since an earlier version; the root if another session has written."""
@@ -166,13 +176,38 @@ class Mark(msgspec.Struct, eq=False, frozen=True):
         ]
 
 
-def ranges(layers: Sequence[PendingCommit]) -> tuple[tuple[LocalSeq, LocalSeq], ...]:
-    """The local sequence numbers of the layers, as ranges."""
-    first, last = layers[0].commit.local_seq, layers[-1].commit.local_seq
-    if last - first + 1 == len(layers):
+def layers_through(doc: DocKey, layers: Sequence[PendingCommit], count: int) -> Ranges:
+    """The numbers of the first `count` layers of a document, as ranges.
+
+    Remembered with the newest of them, and continued from there: behind a slow disk a document has hundreds, and each
+    result that stays the same names them again. Several threads may ask: they find the same.
+    """
+    newest, first = layers[count - 1], layers[0].commit.local_seq
+    last = newest.commit.local_seq
+    if last - first + 1 == count:
         # A session that writes one document repeatedly: any number of layers is one range.
         return ((first, last),)
-    joined: list[tuple[LocalSeq, LocalSeq]] = []
+    for place in range(count, max(count - _NAMED_MAX, 0), -1):
+        known = layers[place - 1].named
+        if known is not None and known[0] == doc and known[1] == first and known[2] == place:
+            if place == count:
+                return known[3]
+            found = ranges(layers[place:count], known[3])
+            # One of them remembers it, since all together would take the square of their number.
+            layers[place - 1].named = None
+            break
+    else:
+        found = ranges(layers[:count])
+    newest.named = (doc, first, count, found)
+    return found
+
+
+def ranges(layers: Sequence[PendingCommit], before: Ranges = ()) -> Ranges:
+    """The local sequence numbers of the layers, as ranges; behind those of layers `before`."""
+    first, last = layers[0].commit.local_seq, layers[-1].commit.local_seq
+    if not before and last - first + 1 == len(layers):
+        return ((first, last),)
+    joined: list[tuple[LocalSeq, LocalSeq]] = list(before)
     for layer in layers:
         number = layer.commit.local_seq
         if joined and joined[-1][1] + 1 == number:

@@ -333,14 +333,12 @@ class Replica(ReplicaView):
 
     # -- integrating verdicts ------------------------------------------------------------------------------
 
-    def _ending(
-        self, outcome: CommitOutcome | Failure, mine: PendingCommit
-    ) -> tuple[Verdict | None, HeadwaterError | None]:
+    def _ending(self, outcome: CommitOutcome | Failure, mine: PendingCommit) -> Verdict | HeadwaterError:
         """The verdict or the error. Nothing of a failed commit is stored: its observations wait for another one."""
         if isinstance(outcome, CommitOutcome):
-            return outcome.verdict, None
+            return outcome.verdict
         self.observations.put_back(mine.observations)
-        return None, outcome.error
+        return outcome.error
 
     def confirm(self) -> None:
         """Integrate verdicts that change nothing visible, if any wait: own commits that were accepted."""
@@ -359,14 +357,16 @@ class Replica(ReplicaView):
             if type(verdict) is Committed:
                 assert type(outcome) is CommitOutcome
                 if mine is not None and self._promote(outcome, verdict.seq, mine):
-                    step.settled.append((mine, verdict, None))
+                    step.settled.append(mine)
+                    step.endings.append(verdict)
                     continue
                 self._advance(outcome, verdict.seq, mine, step)
             elif mine is not None:
                 step.has_rejected = True
                 self._drop(mine, step)
             if mine is not None:
-                step.settled.append((mine, *self._ending(outcome, mine)))
+                step.settled.append(mine)
+                step.endings.append(self._ending(outcome, mine))
         # Once for each document, however many commits changed it: the cost of rendering is the number of layers.
         for doc, record in step.stale.items():
             self._render(doc, record, step)
@@ -400,7 +400,7 @@ class Replica(ReplicaView):
     def _notify_status(self, step: VisibleStep[Document]) -> None:
         """Call `on_status` for documents whose layers may be gone."""
         # Sorted, as a set of documents has another order in each process.
-        docs = {operation.doc for pending, _, _ in step.settled for operation in pending.commit.operations}
+        docs = {operation.doc for pending in step.settled for operation in pending.commit.operations}
         for doc in sorted(docs | step.rolled_back):
             if doc in self.status_docs:
                 self.on_status(doc)

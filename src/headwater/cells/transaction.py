@@ -589,7 +589,8 @@ def _decided(pending: PendingCommit) -> None:
         callbacks[0](tx)
 
 
-_ON_DECIDED: Final = (_decided,)
+# Not a fixed tuple: compiled code would make a new one for each commit.
+_ON_DECIDED: Final[tuple[Callable[[PendingCommit], None], ...]] = (_decided,)
 NOTHING_NOTED: Final = Journal()
 _NOTHING_SEEN: Final[dict[DocKey, Mark]] = {}
 _NO_DRAFTS: Final[dict[DocKey, Draft]] = {}

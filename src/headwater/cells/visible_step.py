@@ -21,14 +21,17 @@ _T = TypeVar("_T")
 class VisibleStep(Generic[_T]):
     """All changes of one call of `integrate`, collected before listeners are notified."""
 
-    __slots__ = ("derived", "has_rejected", "moved", "rolled_back", "settled", "stale")
+    __slots__ = ("derived", "endings", "has_rejected", "moved", "rolled_back", "settled", "stale")
 
     def __init__(self) -> None:
         self.moved: dict[DocKey, MovedDocument] = {}
         self.rolled_back: set[DocKey] = set()
         # Documents to be rendered: layers on the new confirmed value.
         self.stale: dict[DocKey, _T] = {}
-        self.settled: list[tuple[PendingCommit, Verdict | None, HeadwaterError | None]] = []
+        # Decided commits, and of each its verdict or error. Two lists: a pair for each would be what the garbage
+        # collector looks at, and there is one for every commit.
+        self.settled: list[PendingCommit] = []
+        self.endings: list[Verdict | HeadwaterError] = []
         self.has_rejected = False
         # Derived results of other sessions.
         self.derived: list[Derived] = []
@@ -51,9 +54,12 @@ class VisibleStep(Generic[_T]):
     def settle(self) -> None:
         """Settle every decided commit, even if a callback raises. The errors are raised at the end."""
         raised: BaseException | None = None
-        for pending, verdict, error in self.settled:
+        for pending, ending in zip(self.settled, self.endings, strict=True):
             try:
-                pending.settle(verdict, error)
+                if isinstance(ending, HeadwaterError):
+                    pending.settle(None, ending)
+                else:
+                    pending.settle(ending, None)
             except BaseException as failure:  # noqa: BLE001  # re-raised below
                 raised = joined(raised, failure)
         if raised is not None:
@@ -79,7 +85,11 @@ class VisibleStep(Generic[_T]):
         """The rejected and failed commits."""
         if not self.has_rejected:
             return []
-        return [decided for decided in self.settled if type(decided[1]) is not Committed]
+        return [
+            (pending, None, ending) if isinstance(ending, HeadwaterError) else (pending, ending, None)
+            for pending, ending in zip(self.settled, self.endings, strict=True)
+            if type(ending) is not Committed
+        ]
 
     def rejected_source(self) -> object:
         """The transaction that was rolled back, if it was exactly one."""

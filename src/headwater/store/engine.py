@@ -211,7 +211,7 @@ class Engine:
             self._observe(submission.observations, batch)
         if submission.table_transaction is not None and commit.local_seq == UNNUMBERED:
             return self._apply_tables(submission, submission.table_transaction, batch)
-        session = self._sessions.get(commit.session)
+        session = self._sessions.known.get(commit.session) or self._sessions.get(commit.session)
         is_alone = self._is_alone(submission, session)
         if not is_alone:
             commit = submission.name_reads()
@@ -227,7 +227,11 @@ class Engine:
             self._sessions.record(session, commit.local_seq, outcome.verdict)
             return outcome
         if verdict is None:
-            states = self._matching(submission)
+            if len(effects) == 1:  # as `_matching`, without the call: nearly every commit
+                state = self.states.get(commit.branch, effects[0].doc)
+                states = [state] if state.value is effects[0].before else None
+            else:
+                states = self._matching(submission)
             if states is None:
                 applied = self._apply(commit)
                 if isinstance(applied, tuple):
@@ -239,7 +243,12 @@ class Engine:
                     return self._elide(commit, session, states, effects, batch)
                 verdict = self._append(commit, states, effects, batch, access=submission.access)
         assert verdict is not None
-        self._sessions.record(session, commit.local_seq, verdict)
+        if type(verdict) is Committed and commit.local_seq == session.last + 1:
+            # As `Sessions.record`, without the calls.
+            session.last = commit.local_seq
+            session.accepted[commit.local_seq] = verdict.seq
+        else:
+            self._sessions.record(session, commit.local_seq, verdict)
         batch.decided.append(commit)
         if type(verdict) is Committed and verdict.seq != self.collections.shifted:
             return CommitOutcome(commit, verdict, effects)
@@ -425,10 +434,6 @@ class Engine:
         """The documents, if each is the identical object that the sender's effects started from."""
         branch = submission.commit.branch
         states: list[DocState] = []
-        if len(submission.effects) == 1:
-            effect = submission.effects[0]
-            state = self.states.get(branch, effect.doc)
-            return [state] if state.value is effect.before else None
         for effect in submission.effects:
             state = self.states.get(branch, effect.doc)
             if state.value is not effect.before:

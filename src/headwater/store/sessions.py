@@ -38,15 +38,15 @@ class Sessions:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._known: dict[SessionId, Session] = {}
+        self.known: dict[SessionId, Session] = {}
         self._folded = NEVER
 
     def get(self, session_id: SessionId) -> Session:
         """The record of a session, loaded or new."""
-        session = self._known.get(session_id)
+        session = self.known.get(session_id)
         if session is None:
             last = self._backend.last_local(session_id)
-            session = self._known[session_id] = Session(session_id, last, last)
+            session = self.known[session_id] = Session(session_id, last, last)
         return session
 
     def seq_of(self, session: Session, local_seq: LocalSeq) -> Seq | None:
@@ -121,7 +121,7 @@ class Sessions:
 
     def folded(self, through: Seq) -> None:
         """The backend now has everything accepted up to `through`; commits written with the fold stay here."""
-        for session in list(self._known.values()):
+        for session in list(self.known.values()):
             if session.accepted and next(reversed(session.accepted.values())) <= through:
                 # They were accepted in the order of the log: all are in the backend.
                 session.accepted = {}
@@ -129,5 +129,5 @@ class Sessions:
                 session.accepted = {number: seq for number, seq in session.accepted.items() if seq > through}
             quiet = not any(each.head > self._folded for each in session.elided.values())
             if not session.accepted and not session.rejected and quiet:
-                del self._known[session.id]
+                del self.known[session.id]
         self._folded = through

@@ -102,7 +102,8 @@ class Runner:
         self.after: Callable[[Attempt], None] | None = None
         # The same, for pieces that the attempt has started.
         self.ended: Callable[[Attempt], None] | None = None
-        self._on_decided = (self._decided,)
+        # Not a fixed tuple: compiled code would make a new one for each run.
+        self._on_decided: tuple[Callable[[Transaction], None], ...] = (self._decided,)
         # Called with the transaction of each attempt, and before a result is written, where the replica is partial: see
         # `Arrivals`.
         self.guard: Callable[[Transaction], None] | None = None

@@ -74,7 +74,7 @@ def far_spans_of(node: Node) -> dict[SpanKey, bytes]:
 def spans_seen(node: Node) -> tuple[SpanSeen, ...]:
     """The reads of the last run in its own space, as they are stored."""
     spans = node.rare.spans
-    return tuple([span_seen(each, spans[each]) for each in near_spans(node)])
+    return tuple([span_seen(each, spans[each]) for each in near_spans(node)]) if spans else ()
 
 
 def span_seen(key: SpanKey, answer: bytes) -> SpanSeen:
