@@ -30,7 +30,7 @@ def run_app(
     app = load_app(name, "run")
     # Flush each line. The app continues if the reader of its output ends.
     last()
-    hosted = _Hosted(app, Options(space=target.space, force=force), concurrency or CONCURRENCY, address, quiet=quiet)
+    hosted = HostedApp(app, Options(space=target.space, force=force), concurrency or CONCURRENCY, address, quiet=quiet)
     with Termination(Exit.INTERRUPTED) as signals:
         ended = hosted.run(target.given_url, signals)
     if not quiet:
@@ -38,7 +38,7 @@ def run_app(
         note(f"{app.name} has ended{left}")
 
 
-class _Hosted:
+class HostedApp:
     """An app that this process runs, with notes for people."""
 
     def __init__(

@@ -68,6 +68,27 @@ def run_app() -> None:
     """
 
 
+# --- dev ------------------------------------------------------------------------------------------------------
+
+
+@click.command("dev")
+@click.argument("name", metavar="MODULE:APP")
+@click.option(
+    "--concurrency", type=click.IntRange(1, 1000), metavar="N", help="Run at most N workflows at the same time."
+)
+@click.option("--force", is_flag=True, help="Deploy even if this gives up waiting runs or events.")
+@click.option("--ingress", metavar="HOST:PORT", help="Accept events by HTTP at this address, with HEADWATER_TOKEN.")
+@click.option("--program", "is_program", is_flag=True, hidden=True)
+@action("dev_actions", on_space)
+def dev() -> None:
+    """Run an app, and start it again when its sources change, until Ctrl-C or SIGTERM.
+
+    The app runs in a process of its own, as with `headwater run`. When a file of it changes, the process comes to where
+    it can stop, and is started again: everything it has in the space stays. A mistake that keeps it from starting is
+    shown, and the next change is awaited. Without --url, and without a *.db here, MODULE.db is used.
+    """
+
+
 # --- workflows ------------------------------------------------------------------------------------------------
 
 
