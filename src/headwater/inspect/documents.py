@@ -31,6 +31,7 @@ from headwater.runtime.type_checks import check_document, check_write, declared_
 from headwater.runtime.type_records import PREFIX, Declared
 from headwater.store.browsing import keys, read_seq
 from headwater.store.collection_record import kind_of, record_doc
+from headwater.store.collection_rules import Access
 from headwater.store.commit import Committed, DeleteDoc, Operation, PatchDoc, Refused, SetDoc
 from headwater.store.engine import Engine
 from headwater.values.address import address_text, parse_address, settle_path
@@ -101,12 +102,14 @@ def _listed(engine: Engine, branch: BranchId, question: ListDocuments) -> Iterat
 # --- writing --------------------------------------------------------------------------------------------------
 
 
-def write(storage: Storage, branch: str, command: SetValue) -> WriteReport:
-    """Write by one commit, which is on disk at return. Raises what rejects it."""
+def write(storage: Storage, branch: str, command: SetValue, access: Access | None = None) -> WriteReport:
+    """Write by one commit, which is on disk at return. Raises what rejects it. `access`: what the writer may do."""
     doc, _ = parse_address(command.address)
     is_new = not storage.call(lambda engine: engine.head)
     on = storage.call(lambda engine: find_branch(engine, branch))
     replica = storage.attach(branch=on)
+    if access is not None:
+        replica.act_with(access)
     try:
         if command.value is MISSING and replica.read(doc) is ABSENT:
             raise storage.call(lambda engine: missing_document(engine, doc, on, None))

@@ -39,6 +39,7 @@ from headwater.inspect.snapshot import StoredOpening, stored_openings
 from headwater.inspect.workflow_records import WorkflowQuestion
 from headwater.runtime.workflows.hub import Hub, hub_of
 from headwater.scheduler.inspect.smaller_snapshots import fewer
+from headwater.store.collection_rules import Access
 from headwater.store.engine import Engine
 from headwater.store.resumption import observations_size
 from headwater.store.space_identity import identity_of
@@ -59,13 +60,18 @@ class StoredInspector(AnsweringInspector):
         origin: Origin = "file",
         may_see: Callable[[DocKey], bool] | None = None,
         actor: str | None = None,
+        access: Access | None = None,
     ) -> None:
-        """`may_see`: the documents that exist for the asker; None: all. `actor`: the asker; None: any user."""
+        """`may_see`: the documents that exist for the asker; None: all. `actor`: the asker; None: any user.
+
+        `access`: what the asker may write; None: everything.
+        """
         self._storage = storage
         self._scope = scope or InspectScope()
         self._origin: Origin = origin
         self._may_see = may_see
         self._actor = actor
+        self._access = access
         check_space(storage.name, self._scope.space)
 
     def changes(self, question: Callable[[A | None], Question[A]]) -> Iterator[A | None]:
@@ -191,7 +197,7 @@ class StoredInspector(AnsweringInspector):
         """Carry out in the store."""
         match command:
             case SetValue():
-                return documents.write(self._storage, self._scope.branch, command)
+                return documents.write(self._storage, self._scope.branch, command, self._access)
             case DropEvent():
                 return self._drop(command.event)
             case SendEvent() | RedeliverEvent():
@@ -202,6 +208,8 @@ class StoredInspector(AnsweringInspector):
     def _drop(self, name: str) -> EventReport:
         event = stored_events.droppable(self._storage.call(lambda engine: self._event(engine, name)))
         replica = self._storage.attach(branch=self._scope.branch)
+        if self._access is not None:
+            replica.act_with(self._access)
         try:
             stored_events.drop(replica, event.event)
             replica.sync()

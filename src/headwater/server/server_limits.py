@@ -77,3 +77,6 @@ GUESSES_BURST: Final = 20
 
 DRAIN_S: Final = 10.0
 """How long the end of the server waits for verdicts of received commits."""
+
+PAGE_MESSAGE_MAX: Final = 1024 * 1024
+"""Bytes of one message of a page of the server: a question, or a value that a person typed."""

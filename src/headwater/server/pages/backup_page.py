@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.exceptions import HTTPException
 
+from headwater.access.grants import Grant
 from headwater.access.rights import Right
 from headwater.errors import ClosedError, StoreFullError
 from headwater.machine import File, machine
@@ -55,8 +56,10 @@ class Backups:
         if request.method != "GET":
             # HEAD would need a whole copy to know the size.
             raise HTTPException(405, "a backup is got, or not", {"allow": "GET"})
-        grant = grant_of(request, self._authenticator)
-        space: str = request.path_params["space"]
+        return await self.sent(grant_of(request, self._authenticator), request.path_params["space"], peer_of(request))
+
+    async def sent(self, grant: Grant, space: str, peer: str) -> Sending:
+        """The response for a grant. Raises HTTPException."""
         check_right(self._authenticator, grant, space, Right.OWN)
         if self.under_way >= AT_ONCE_MAX:
             message = f"{AT_ONCE_MAX} backups are under way; try again later"
@@ -67,7 +70,7 @@ class Backups:
         except BaseException:
             self.under_way -= 1
             raise
-        spaces, peer = self._authenticator.spaces, peer_of(request)
+        spaces = self._authenticator.spaces
         said = {"space": space, "peer": peer, "actor": grant.actor or "", "grant": grant.id, "seq": seq}
         log.info("backup begins", extra=said)
         # Allowed on a full disk: the line of the audit log is written when there is room.
