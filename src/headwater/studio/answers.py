@@ -724,40 +724,73 @@ class ClientRow(_View, frozen=True, kw_only=True):
     """A connected client of a space."""
 
     id: str
+    """For the deed `session`."""
     actor: str
     space: str
     since_ms: int
     watches: int
     lag: int
+    """Bytes that it has not read yet."""
     pending: int
+    """Commits that wait for a verdict."""
     app: str = ""
+    rights: str = ""
+    token: str = ""
+    """The id of its token or key."""
+    peer: str = ""
+    """The address it comes from."""
 
 
 class SessionRow(_View, frozen=True, kw_only=True):
-    """A session of a page."""
+    """A person who has logged in to the Studio."""
 
     id: str
+    """For the deed `session`."""
     actor: str
     rights: str
     since_ms: int
     until_ms: int
+    token: str = ""
+    """The id of the token."""
+    peer: str = ""
 
 
 class TokenRow(_View, frozen=True, kw_only=True):
-    """A token: never its secret."""
+    """A token or key: never its secret."""
 
     id: str
     actor: str
+    """A name, `any`, or empty for none."""
     rights: str
     spaces: str
+    """A name, or * for every space."""
     created_ms: int
     expires_ms: int
     """0: never."""
     state: str
+    """live or expired."""
+    kind: str = "token"
+    """token or key."""
+    roles: tuple[str, ...] = ()
+    note: str = ""
+    connections: int = 0
+
+
+class ServedSpace(_View, frozen=True, kw_only=True):
+    """A space of the server."""
+
+    name: str
+    is_open: bool
+    clients: int
+    watches: int
+    seq: int
+    """The newest commit; 0: it is not open."""
+    trouble: str
+    """Why nothing can be written."""
 
 
 class ServerView(_View, frozen=True, kw_only=True):
-    """What a server has."""
+    """What a server has, as far as the viewer may see it."""
 
     url: str
     version: str
@@ -767,6 +800,9 @@ class ServerView(_View, frozen=True, kw_only=True):
     metrics: dict[str, float]
     audit: str
     """What the verification of the audit log says."""
+    spaces: tuple[ServedSpace, ...] = ()
+    hidden: str = ""
+    """What the viewer may not see, and why, in a sentence; empty: everything is shown."""
 
 
 class AuditLine(_View, frozen=True, kw_only=True):
@@ -775,8 +811,11 @@ class AuditLine(_View, frozen=True, kw_only=True):
     number: int
     at_ms: int
     actor: str
+    """Who did it, as far as the line says it."""
     act: str
+    """The event."""
     sentence: str
+    """The facts, in one line."""
 
 
 class AuditPage(_View, frozen=True, kw_only=True):

@@ -135,20 +135,27 @@ class RecordDeed(Acted, frozen=True, kw_only=True, tag="record", omit_defaults=T
 
 
 class TokenDeed(Acted, frozen=True, kw_only=True, tag="token", omit_defaults=True):
-    """At a server: create a token (shown once), or revoke one."""
+    """At a server: create a token (shown once) for `space`, or revoke one."""
 
     act: Literal["create", "revoke"]
     id: str = ""
+    """With `revoke`: which one."""
+    every: bool = False
+    """For every space, and not only for `space`."""
     actor: str = ""
+    any_actor: bool = False
+    roles: tuple[str, ...] = ()
     rights: str = "read"
     expires: str = ""
     """A duration, such as 30d; empty: never."""
+    note: str = ""
 
 
 class SessionDeed(Acted, frozen=True, kw_only=True, tag="session", omit_defaults=True):
-    """At a server: end a session of a client or a page."""
+    """At a server: end the connection of a client, or the login of a person."""
 
     id: str
+    """Of a `ClientRow` or a `SessionRow`."""
 
 
 class BackupDeed(Acted, frozen=True, kw_only=True, tag="backup", omit_defaults=True):

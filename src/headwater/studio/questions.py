@@ -288,6 +288,10 @@ class Audit(Asked, frozen=True, kw_only=True, tag="audit", omit_defaults=True):
     """Lines of the audit log, newest first."""
 
     answer = answers.AuditPage
+    event: str = ""
+    """Only these, such as `granted`."""
+    search: str = ""
+    """Only lines with this text."""
     before: int = 0
     limit: int = PAGE
 

@@ -21,6 +21,7 @@ from headwater.inspect.document_records import SetValue
 from headwater.inspect.envelope import VERSION, ErrorRecord, Request, Response, answered
 from headwater.inspect.event_records import DropEvent, RedeliverEvent, SendEvent
 from headwater.inspect.incoming import read_request
+from headwater.inspect.space_records import ChangeBranch
 from headwater.inspect.stored_inspector import StoredInspector
 from headwater.inspect.workflow_records import PublishEvent
 from headwater.machine import machine
@@ -122,7 +123,7 @@ def _what(request: Request) -> str:
 def _response(channel: Channel, branch: BranchId, inspector: StoredInspector, request: Request) -> Response:
     channel.load_rules(branch)
     match request.do:
-        case SetValue() | SendEvent() | RedeliverEvent() | DropEvent():
+        case SetValue() | ChangeBranch() | SendEvent() | RedeliverEvent() | DropEvent():
             raise UsageError("documents and events of a served space are written by a session, not by this page")
         case None:
             pass
