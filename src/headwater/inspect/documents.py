@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from headwater.cells.rejection import refusal
-from headwater.errors import AddressError, InvariantError, NotFoundError, RejectedError
+from headwater.errors import AddressError, ConflictError, InvariantError, NotFoundError, RejectedError
 from headwater.host.storage import Storage
 from headwater.inspect.document_reading import read_document
 from headwater.inspect.document_records import (
@@ -25,6 +25,8 @@ from headwater.inspect.document_records import (
     WriteReport,
 )
 from headwater.inspect.lookup import find_branch, key_prefixes, missing_document, missing_value
+from headwater.inspect import space_reading
+from headwater.inspect.space_records import SpaceQuestion
 from headwater.inspect.stored_events import SYSTEM, is_system
 from headwater.runtime.attached_replica import AttachedReplica
 from headwater.runtime.type_checks import check_document, check_write, declared_in
@@ -32,7 +34,7 @@ from headwater.runtime.type_records import PREFIX, Declared
 from headwater.store.browsing import keys, read_seq
 from headwater.store.collection_record import kind_of, record_doc
 from headwater.store.collection_rules import Access
-from headwater.store.commit import Committed, DeleteDoc, Operation, PatchDoc, Refused, SetDoc
+from headwater.store.commit import Committed, Conflict, DeleteDoc, Operation, PatchDoc, Read, Refused, SetDoc
 from headwater.store.engine import Engine
 from headwater.values.address import address_text, parse_address, settle_path
 from headwater.values.codec import from_json, to_json
@@ -45,9 +47,14 @@ PAGE_BYTES: Final = 1024 * 1024
 
 
 def answer(
-    storage: Storage, branch: str, question: DocumentQuestion, may_see: Callable[[DocKey], bool] | None = None
+    storage: Storage,
+    branch: str,
+    question: DocumentQuestion | SpaceQuestion,
+    may_see: Callable[[DocKey], bool] | None = None,
 ) -> object:
     """The answer from an open store. `may_see`: only these documents exist for the asker."""
+    if isinstance(question, SpaceQuestion):
+        return space_reading.answer(storage, branch, question, may_see)
     if isinstance(question, ListDocuments):
         return storage.call(lambda engine: documents_page(engine, branch, question, may_see))
     doc, _ = parse_address(question.address)
@@ -138,7 +145,7 @@ def write_through(replica: AttachedReplica, command: SetValue, declared: Declare
     try:
         if not _is_member(replica, doc):
             check_write(declared, operation, root, path)
-        pending = replica.commit([operation])
+        pending = replica.commit([operation], reads=_reads(command, doc))
     except AddressError as error:
         raise AddressError(f"in document {address_text(doc)}: {error.message}", **error.facts) from None
     replica.sync()
@@ -151,8 +158,17 @@ def write_through(replica: AttachedReplica, command: SetValue, declared: Declare
             raise InvariantError("a commit that was waited for has no verdict")
         case Refused() as refused if isinstance(coded := refusal(refused), RejectedError):
             raise coded
+        case Conflict() as conflict if command.unless_after is not None:
+            name = address_text(doc)
+            message = f"{name} was written after commit {command.unless_after}, which was shown; `headwater history {name}` tells by whom"
+            raise ConflictError(message, doc=doc, reason=conflict.reason)
         case rejected:
             raise RejectedError(rejected.reason)
+
+
+def _reads(command: SetValue, doc: DocKey) -> tuple[Read, ...]:
+    """A read of the document as it was shown: the commit conflicts if the document was written since."""
+    return () if command.unless_after is None else (Read(doc, (), Seq(command.unless_after)),)
 
 
 def _is_member(replica: AttachedReplica, doc: DocKey) -> bool:

@@ -10,10 +10,11 @@ from headwater.inspect.document_records import DocumentQuestion, SetValue
 from headwater.inspect.envelope import VERSION, Request
 from headwater.inspect.event_records import EventCommand, EventQuestion
 from headwater.inspect.function_records import FunctionQuestion
+from headwater.inspect.space_records import ChangeBranch, SpaceQuestion
 from headwater.inspect.workflow_records import WorkflowCommand, WorkflowQuestion
 
-AnyQuestion: TypeAlias = FunctionQuestion | EventQuestion | DocumentQuestion | WorkflowQuestion
-AnyCommand: TypeAlias = SetValue | EventCommand | WorkflowCommand
+AnyQuestion: TypeAlias = FunctionQuestion | EventQuestion | DocumentQuestion | SpaceQuestion | WorkflowQuestion
+AnyCommand: TypeAlias = SetValue | ChangeBranch | EventCommand | WorkflowCommand
 
 
 class IncomingRequest(Request, frozen=True, kw_only=True):

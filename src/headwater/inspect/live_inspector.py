@@ -18,6 +18,8 @@ from headwater.inspect.inspector import AnsweringInspector
 from headwater.inspect.names import InspectScope, check_space, labelled
 from headwater.inspect.opening_port import OpeningPort
 from headwater.inspect.request import Question
+from headwater.inspect.space_reading import change_branch
+from headwater.inspect.space_records import ChangeBranch, SpaceQuestion
 from headwater.inspect.workflow_records import WorkflowQuestion
 from headwater.machine import machine
 from headwater.runtime.workflows.hub import Hub, hub_of
@@ -70,7 +72,7 @@ class LiveInspector(AnsweringInspector):
         if isinstance(question, FunctionQuestion):
             return self._functions(question)
         self._check_open()
-        if isinstance(question, DocumentQuestion):
+        if isinstance(question, DocumentQuestion | SpaceQuestion):
             live_events.settle_disk(self._openings[0])
             return documents.answer(self._openings[0].storage, self._scope.branch, question)
         match question:
@@ -133,6 +135,9 @@ class LiveInspector(AnsweringInspector):
         self._check_open()
         if isinstance(command, SetValue):
             return documents.write(self._openings[0].storage, self._scope.branch, command)
+        if isinstance(command, ChangeBranch):
+            live_events.settle_disk(self._openings[0])
+            return change_branch(self._openings[0].storage, self._scope.branch, command)
         return workflow_commands.carry_out(self._hub(), command)
 
 

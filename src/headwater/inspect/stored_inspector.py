@@ -36,6 +36,8 @@ from headwater.inspect.names import InspectScope, check_space, is_called, labell
 from headwater.inspect.observed_functions import observed_openings
 from headwater.inspect.request import Question
 from headwater.inspect.snapshot import StoredOpening, stored_openings
+from headwater.inspect.space_reading import change_branch
+from headwater.inspect.space_records import ChangeBranch, SpaceQuestion
 from headwater.inspect.workflow_records import WorkflowQuestion
 from headwater.runtime.workflows.hub import Hub, hub_of
 from headwater.scheduler.inspect.smaller_snapshots import fewer
@@ -107,7 +109,7 @@ class StoredInspector(AnsweringInspector):
         call = self._storage.call
         if isinstance(question, FunctionQuestion):
             return self._functions(question)
-        if isinstance(question, DocumentQuestion):
+        if isinstance(question, DocumentQuestion | SpaceQuestion):
             return documents.answer(self._storage, self._scope.branch, question, self._may_see)
         match question:
             case ListEvents():
@@ -198,6 +200,8 @@ class StoredInspector(AnsweringInspector):
         match command:
             case SetValue():
                 return documents.write(self._storage, self._scope.branch, command, self._access)
+            case ChangeBranch():
+                return change_branch(self._storage, self._scope.branch, command)
             case DropEvent():
                 return self._drop(command.event)
             case SendEvent() | RedeliverEvent():

@@ -1,0 +1,65 @@
+"""The files of the page, read once from the package. The path of a request is a key of this table, never a path."""
+
+from __future__ import annotations
+
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Final
+
+import msgspec
+
+_TYPES: Final = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+"""Files of other types are not served."""
+
+_FILES: Final = "@files@"
+"""What the page writes where the versioned folder belongs."""
+
+
+class StaticFile(msgspec.Struct, frozen=True):
+    """One file."""
+
+    body: bytes
+    media_type: str
+
+
+class StaticFiles(msgspec.Struct, frozen=True):
+    """All files of the page."""
+
+    version: str
+    """A hash over all of them: their folder."""
+    index: StaticFile
+    by_path: dict[str, StaticFile]
+
+
+@cache
+def static_files() -> StaticFiles:
+    """The files of the package."""
+    found = dict(sorted(_read(files("headwater.studio").joinpath("web"), "").items()))
+    digest = sha256()
+    for path, file in found.items():
+        digest.update(f"{path}\0{len(file.body)}\0".encode() + file.body)
+    version = digest.hexdigest()[:16]
+    page = found.pop("index.html", StaticFile(b"<!doctype html><title>Studio</title>", _TYPES[".html"]))
+    body = page.body.replace(_FILES.encode(), f"/studio/{version}".encode())
+    return StaticFiles(version, StaticFile(body, page.media_type), found)
+
+
+def _read(folder: Traversable, prefix: str) -> dict[str, StaticFile]:
+    found: dict[str, StaticFile] = {}
+    if not folder.is_dir():
+        return found
+    for each in folder.iterdir():
+        if each.is_dir():
+            found |= _read(each, f"{prefix}{each.name}/")
+            continue
+        suffix = each.name[each.name.rfind(".") :]
+        if suffix in _TYPES:
+            found[f"{prefix}{each.name}"] = StaticFile(each.read_bytes(), _TYPES[suffix])
+    return found
