@@ -34,9 +34,7 @@ class Handshakes(H11Protocol):
         self._in_body = False
 
     @classmethod
-    def bound(
-        cls, half_open_max: int | None = None, page_sockets: frozenset[bytes] = frozenset()
-    ) -> type[Handshakes]:
+    def bound(cls, half_open_max: int | None = None, page_sockets: frozenset[bytes] = frozenset()) -> type[Handshakes]:
         """The class for one server."""
         half_open_max = HALF_OPEN_MAX if half_open_max is None else half_open_max
         fields = {"begun": {}, "half_open_max": half_open_max, "page_sockets": page_sockets}

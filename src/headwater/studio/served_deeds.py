@@ -55,7 +55,8 @@ def intent(authenticator: Authenticator, deed: ServerDeed, space: str) -> Intent
             what = "the login" if deed.id.startswith(LOGIN) else "the session of a client; its program connects again"
             return _intent(f"End {what}", "", "End session", asks=True)
         case BackupDeed():
-            return _intent(f"Download a copy of the whole space {space}", command_of(deed, space), "Download", asks=False)
+            sentence = f"Download a copy of the whole space {space}"
+            return _intent(sentence, command_of(deed, space), "Download", asks=False)
 
 
 def _intent(sentence: str, command: str, button: str, *, asks: bool) -> IntentView:

@@ -127,9 +127,9 @@ def _client(authenticator: Authenticator, socket: ServerSocket) -> ClientRow:
 def find_client(authenticator: Authenticator, grant: Grant, wanted: str) -> ServerSocket | None:
     """The connection with an id, if the grant may end it."""
     for socket in authenticator.sockets:
-        if _is_shown(authenticator, grant, socket) and socket.client is not None:
-            if client_id(socket.client) == wanted:
-                return socket
+        client = socket.client
+        if _is_shown(authenticator, grant, socket) and client is not None and client_id(client) == wanted:
+            return socket
     return None
 
 
