@@ -1,4 +1,4 @@
-"""The process of `headwater dev` that runs the app: it ends when a source file has changed, and is then started again."""
+"""The process of `headwater dev` that runs the app. It ends when a source has changed, and is started again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CHANGED: Final = 75
 
 
 def run_program(*, name: str, concurrency: int | None, force: bool, ingress: str | None, target: Target) -> int:
-    """Run the app until a signal, until its sources change, or until `headwater dev` has ended. Returns the exit code."""
+    """Run the app until a signal, a change of its sources, or the end of `headwater dev`. Returns the exit code."""
     last()
     address = None if ingress is None else listen_address("--ingress", ingress)
     module = name.partition(":")[0]
