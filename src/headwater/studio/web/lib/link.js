@@ -8,9 +8,10 @@ const SESSION = "headwater.studio.session";
 /** What the server refused, with its code. */
 export class Trouble extends Error {
   constructor(frame) {
-    super(frame.sentence || frame.message || "The server refused this.");
+    super(frame.message || "The server refused this.");
     this.code = frame.code ?? "";
-    this.facts = frame;
+    this.path = frame.path ?? "";
+    this.frame = frame;
   }
 }
 
@@ -22,8 +23,9 @@ export class Link {
   #tries = 0;
   #secret; // a one-time code or a token: shown once, kept nowhere
   #ended = false;
+  #farewell = "";
 
-  /** `onstate(state, facts)`: "connecting", "open" (welcome), "login" (why), "lost", "news" (a frame about the program). */
+  /** `onstate(state, facts)`: "connecting", "open" (welcome), "login" (why), "lost", "trouble" (a frame). */
   constructor(onstate) {
     this.onstate = onstate;
     this.state = "connecting";
@@ -46,7 +48,7 @@ export class Link {
     sessionStorage.removeItem(SESSION);
     this.#ended = true;
     this.#socket?.close();
-    this.#set("login", { sentence: why });
+    this.#set("login", { message: why });
   }
 
   ask(question) {
@@ -58,14 +60,15 @@ export class Link {
     return this.#send((n) => ({ t: "do", n, deed }));
   }
 
-  /** `show(record, isDelta)` now and whenever the answer may be another. Returns what ends it. */
+  /** `show(record, isPartial, frame)` now and whenever the answer may be another. Returns what ends it. */
   watch(question, show, fail = () => {}) {
     const n = (this.#number += 1);
-    this.#watches.set(n, { question, show, fail });
-    if (this.isOpen && !document.hidden) this.#put({ t: "watch", n, q: question });
+    this.#watches.set(n, { question, show, fail, sent: false });
+    this.#sendWatches();
     return () => {
+      const { sent } = this.#watches.get(n) ?? {};
       this.#watches.delete(n);
-      if (this.isOpen) this.#put({ t: "unwatch", n });
+      if (sent) this.#put({ t: "unwatch", n });
     };
   }
 
@@ -92,7 +95,7 @@ export class Link {
     const frame = make(n);
     return new Promise((resolve, reject) => {
       if (!this.isOpen) {
-        reject(new Trouble({ code: "HW405", sentence: "There is no connection; nothing was done." }));
+        reject(new Trouble({ code: "HW405", message: "There is no connection; nothing was done." }));
         return;
       }
       this.#waiting.set(n, { resolve, reject, frame });
@@ -106,22 +109,41 @@ export class Link {
     else if (t === "answer" || t === "delta") this.#answer(frame);
     else if (t === "done") this.#settle(n, (each) => each.resolve(frame.record));
     else if (t === "trouble") this.#trouble(frame);
-    else this.#set(this.state, frame); // "gone" and other news about the program
+    else if (t === "gone") { // the server closes the connection, and says why
+      this.#farewell = frame.message;
+      if (frame.reason === "session" || frame.reason === "revoked") this.leave(frame.message);
+    }
   }
 
   #welcome(frame) {
     if (frame.session) sessionStorage.setItem(SESSION, frame.session);
     this.#secret = undefined;
     this.#tries = 0;
+    for (const each of this.#watches.values()) each.sent = false;
     this.#set("open", frame);
-    if (!document.hidden) for (const [n, each] of this.#watches) this.#put({ t: "watch", n, q: each.question, mark: each.mark });
+    if (document.hidden) this.#put({ t: "hide" });
+    this.#sendWatches();
+  }
+
+  #sendWatches() {
+    if (!this.isOpen || document.hidden) return;
+    for (const [n, each] of this.#watches) {
+      if (each.sent) continue;
+      each.sent = true;
+      this.#put({ t: "watch", n, q: each.question, ...(each.mark ? { mark: each.mark } : {}) });
+    }
   }
 
   #answer(frame) {
     const watch = this.#watches.get(frame.n);
-    if (!watch) { this.#settle(frame.n, (each) => each.resolve(frame.record)); return; }
+    if (!watch) {
+      this.onanswer?.(frame);
+      this.#settle(frame.n, (each) => each.resolve(frame.record));
+      return;
+    }
     watch.mark = frame.mark;
-    if (!frame.same) watch.show(frame.record, frame.t === "delta", frame);
+    this.onanswer?.(frame);
+    if (!frame.same) watch.show(frame.record, frame.partial === true, frame);
     // The next one may come when this one is painted.
     const began = performance.now();
     requestAnimationFrame(() => setTimeout(() => {
@@ -135,7 +157,10 @@ export class Link {
     const watch = this.#watches.get(frame.n);
     if (watch) watch.fail(error);
     else if (this.#waiting.has(frame.n)) this.#settle(frame.n, (each) => each.reject(error));
-    else this.onstate("trouble", frame);
+    else {
+      this.#farewell = error.message;
+      this.onstate("trouble", frame);
+    }
   }
 
   #settle(n, how) {
@@ -145,12 +170,12 @@ export class Link {
   }
 
   #closed(event) {
-    for (const [n] of this.#waiting) this.#settle(n, (each) => each.reject(new Trouble({ code: "HW405", sentence: each.frame.t === "do" ? "The connection ended before the answer; look whether it was done." : "The connection ended before the answer." })));
+    for (const [n] of this.#waiting) this.#settle(n, (each) => each.reject(new Trouble({ code: "HW405", message: each.frame.t === "do" ? "The connection ended before the answer; look whether it was done." : "The connection ended before the answer." })));
     if (this.#ended) return;
     if ([4401, 4403, 4408].includes(event.code) || (!this.#tries && this.#secret)) {
       sessionStorage.removeItem(SESSION);
       this.#ended = true;
-      this.#set("login", { sentence: event.reason });
+      this.#set("login", { message: event.reason || this.#farewell });
       return;
     }
     this.#set("lost", { code: event.code, reason: event.reason });
@@ -161,11 +186,8 @@ export class Link {
 
   #visible() {
     if (!this.isOpen) return;
-    if (document.hidden) this.#put({ t: "hide" });
-    else {
-      this.#put({ t: "show" });
-      for (const [n, each] of this.#watches) this.#put({ t: "watch", n, q: each.question, mark: each.mark });
-    }
+    this.#put({ t: document.hidden ? "hide" : "show" });
+    this.#sendWatches();
   }
 
   #set(state, facts) {
