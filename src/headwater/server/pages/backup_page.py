@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 from starlette.exceptions import HTTPException
 
@@ -58,8 +59,8 @@ class Backups:
             raise HTTPException(405, "a backup is got, or not", {"allow": "GET"})
         return await self.sent(grant_of(request, self._authenticator), request.path_params["space"], peer_of(request))
 
-    async def sent(self, grant: Grant, space: str, peer: str) -> Sending:
-        """The response for a grant. Raises HTTPException."""
+    async def sent(self, grant: Grant, space: str, peer: str, name: str = "") -> Sending:
+        """The response for a grant. `name`: of the file that a browser saves. Raises HTTPException."""
         check_right(self._authenticator, grant, space, Right.OWN)
         if self.under_way >= AT_ONCE_MAX:
             message = f"{AT_ONCE_MAX} backups are under way; try again later"
@@ -81,7 +82,7 @@ class Backups:
             self._authenticator.traffic.backups += complete
             log.info("backup was sent" if complete else "backup was broken off", extra=said)
 
-        return Sending(file, seq, lambda: spaces.right(grant, space) >= Right.OWN, ended)
+        return Sending(file, seq, lambda: spaces.right(grant, space) >= Right.OWN, ended, name)
 
     async def _copy(self, space: str) -> tuple[File, int]:
         """Make a copy: an open file without a name, and the sequence number that it includes."""
@@ -178,11 +179,14 @@ def _is_in_use(path: Path) -> bool:
 class Sending:
     """The response: the file in chunks. It ends when the client loses its right."""
 
-    def __init__(self, file: File, seq: int, may: Callable[[], bool], ended: Callable[..., None]) -> None:
+    def __init__(
+        self, file: File, seq: int, may: Callable[[], bool], ended: Callable[..., None], name: str = ""
+    ) -> None:
         self._file = file
         self._seq = seq
         self._may = may
         self._ended = ended
+        self._name = name
         # From here on `disconnect` is reported in any case.
         self._is_last = False
 
@@ -198,6 +202,10 @@ class Sending:
                     "cache-control": "no-store",
                     SEQ_HEADER: str(self._seq),
                 }
+                if self._name:
+                    # Percent-encoded: a name of a space may have any character.
+                    headers["content-disposition"] = f"attachment; filename*=UTF-8''{quote(self._name, safe='')}"
+                    headers["x-content-type-options"] = "nosniff"
                 pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
                 await send({"type": "http.response.start", "status": 200, "headers": pairs})
                 await self._send(send, size)

@@ -1,0 +1,276 @@
+"""The Studio of a server: people log in with a token, and have its rights."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import msgspec
+from starlette.exceptions import HTTPException
+
+from headwater.access.audit_check import examine
+from headwater.access.audit_log import AuditLog
+from headwater.access.grants import Grant
+from headwater.access.rights import Right
+from headwater.errors import AccessError, UnavailableError, UsageError
+from headwater.inspect.inspector import Inspector
+from headwater.machine import machine
+from headwater.server.authenticator import Authenticator
+from headwater.server.pages.backup_page import Backups, Sending
+from headwater.server.spaces.channel import Channel
+from headwater.studio import served_deeds, served_screen
+from headwater.studio.answers import AuditPage, IntentView, Report, ServerView, SessionRow
+from headwater.studio.deeds import Acted, BackupDeed, SessionDeed, TokenDeed
+from headwater.studio.host import Login
+from headwater.studio.logins import Logins, StudioSession
+from headwater.studio.questions import Audit, Server
+from headwater.studio.served_inspector import ServedInspector
+from headwater.values.space_names import check_space_name
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+T = TypeVar("T")
+
+WAIT_S: Final = 30.0
+"""How long a thread waits for the event loop of the server, which may open a large space meanwhile."""
+
+DOWNLOAD_S: Final = 30.0
+"""How long the address of a download works, once."""
+
+DOWNLOADS_MAX: Final = 64
+"""Addresses of downloads at the same time. The oldest ends."""
+
+NO_APP: Final = "functions run in the programs that have the space open, not at the server"
+_NOT_HERE: Final = ("send", "resend", "refetch", "record")
+
+
+class _Download(msgspec.Struct, frozen=True):
+    """A download that was granted."""
+
+    ends: float
+    grant: Grant
+    space: str
+
+
+class ServedHost:
+    """The spaces of one server, for those who have a token."""
+
+    place = "server"
+    read_only = False
+
+    def __init__(self, authenticator: Authenticator, backups: Backups, url: str) -> None:
+        self.title = url.replace("ws", "http", 1)
+        self._authenticator = authenticator
+        self._backups = backups
+        self._loop = asyncio.get_running_loop()
+        self._thread = machine().thread_id()
+        # The grants of logins, by id.
+        self._grants: dict[str, Grant] = {}
+        self._downloads: dict[bytes, _Download] = {}
+        # Which spaces a login has looked into: each is in the audit log once.
+        self._opened: set[tuple[str, str]] = set()
+        self.logins = Logins(self)
+        self.questions: Mapping[str, Callable[[Login, Any], object]] = {
+            "server": self._server,
+            "audit": self._audit,
+        }
+        self.deeds: Mapping[str, Callable[[Login, Any], object]] = {
+            "token": self._token,
+            "session": self._session,
+            "backup": self._backup,
+        }
+        self.intents: Mapping[str, Callable[[Login, Any], IntentView]] = dict.fromkeys(self.deeds, self._intent)
+
+    # -- logging in ----------------------------------------------------------------------------------------
+
+    def admit(self, token: str, peer: str) -> Login:
+        """The login of a token. Raises AccessError, also for one guess too many."""
+        return self._in_loop(lambda: self._admit(token, peer))
+
+    def _admit(self, token: str, peer: str) -> Login:
+        given = f"Bearer {token}"
+        found = self._authenticator.bearer(given, peer)
+        if not isinstance(found, Grant):
+            status, words, _ = found
+            self._authenticator.write_down(peer, status, words, given)
+            raise AccessError(words)
+        return self.login_of(found, peer)
+
+    def login_of(self, grant: Grant, peer: str) -> Login:
+        """The login of a grant. It has a line in the audit log, or does not come to be."""
+        self._audit_log.write("studio login", peer=peer, id=grant.id, actor=grant.actor or "", space=grant.space)
+        self._grants[grant.id] = grant
+        return Login(actor=grant.actor or "", rights=grant.can.word, grant=grant.id)
+
+    def is_admitted(self, login: Login) -> bool:
+        """Whether the grant has a right now."""
+        grant = self._grants.get(login.grant)
+        return grant is not None and self._authenticator.spaces.right(grant, grant.space) >= Right.READ
+
+    def _grant(self, login: Login) -> Grant:
+        if not self.is_admitted(login):
+            raise AccessError("the token was revoked, or has expired; log in with another one")
+        return self._grants[login.grant]
+
+    # -- spaces --------------------------------------------------------------------------------------------
+
+    def spaces(self, login: Login) -> tuple[str, ...]:
+        """The spaces that the grant may read."""
+        return served_screen.spaces_of(self._authenticator, self._grant(login))
+
+    def inspector(self, login: Login, space: str, branch: str) -> Inspector:
+        """A new inspector of a space. Raises AccessError; the same for one that is missing."""
+        grant = self._grant(login)
+        check_space_name(space)
+        if self._authenticator.spaces.right(grant, space) < Right.READ:
+            raise AccessError("there is no such space, or it may not be used with this token", space=space)
+        if (login.grant, space) not in self._opened:
+            self._audit_log.write("studio opened", id=grant.id, actor=login.actor, space=space)
+            self._opened.add((login.grant, space))
+        return ServedInspector(self._authenticator, self._channel, grant, space, branch)
+
+    def _channel(self, space: str) -> Channel:
+        spaces = self._authenticator.spaces
+
+        async def find() -> Channel:
+            channel = await spaces.channel(space, create=False)
+            channel.keep()
+            return channel
+
+        return self._awaited(find())
+
+    def cannot(self, login: Login, space: str) -> dict[str, str]:
+        """Tags of deeds that are not possible, with the reason."""
+        found = dict.fromkeys(_NOT_HERE, NO_APP)
+        grant = self._grant(login)
+        right = self._authenticator.spaces.right(grant, space)
+        if right < Right.OWN:
+            why = "this takes a token with the right to own the space"
+            found |= dict.fromkeys(("event", "run", "workflow", "input", "fork", "merge", "backup", "session"), why)
+        if right < Right.WRITE:
+            why = "this takes a token with the right to write the space"
+            found |= dict.fromkeys(("set", "delete", "restore", "publish"), why)
+        if not served_screen.owns_all(self._authenticator, grant):
+            found["token"] = "this takes a token that owns every space"  # noqa: S105  # a sentence
+        return found
+
+    # -- the Server screen ---------------------------------------------------------------------------------
+
+    def _server(self, login: Login, question: Server) -> ServerView:
+        del question
+        grant, authenticator = self._grant(login), self._authenticator
+        rows = [self._row(each) for each in self.logins.sessions()]
+        view = self._in_loop(lambda: served_screen.server_view(authenticator, grant, self.title, rows))
+        names = served_screen.spaces_of(authenticator, grant)
+        spaces = self._in_loop(lambda: served_screen.space_rows(authenticator, names))
+        if not served_screen.owns_all(authenticator, grant):
+            return msgspec.structs.replace(view, spaces=spaces)
+        tokens = served_screen.token_rows(authenticator)
+        audit = served_screen.verdict(examine(authenticator.spaces.folder, limit=0))
+        return msgspec.structs.replace(view, spaces=spaces, tokens=tokens, audit=audit)
+
+    def _row(self, session: StudioSession) -> SessionRow:
+        left_ms = round((session.ends - machine().monotonic()) * 1000)
+        return SessionRow(
+            id=f"{served_screen.LOGIN}{session.id}",
+            actor=session.login.actor,
+            rights=session.login.rights,
+            since_ms=session.since_ms,
+            until_ms=machine().now_ms() + left_ms,
+            token=session.login.grant,
+            peer=session.peer,
+        )
+
+    def _audit(self, login: Login, question: Audit) -> AuditPage:
+        served_screen.check_owns_all(self._authenticator, self._grant(login))
+        return served_screen.audit_page(self._authenticator.spaces.folder, question)
+
+    # -- deeds ---------------------------------------------------------------------------------------------
+
+    def _intent(self, login: Login, deed: served_deeds.ServerDeed) -> IntentView:
+        space = self._space(login, deed)
+        served_deeds.check_deed(self._authenticator, self._grant(login), deed, space)
+        return served_deeds.intent(self._authenticator, deed, space)
+
+    def _space(self, login: Login, deed: Acted) -> str:
+        return deed.space or next(iter(self.spaces(login)), "")
+
+    def _token(self, login: Login, deed: TokenDeed) -> Report:
+        space = self._space(login, deed)
+        served_deeds.check_deed(self._authenticator, self._grant(login), deed, space)
+        if deed.act == "create" and not deed.every and not space:
+            raise UsageError("for which space? Name it, or choose every space")
+        return served_deeds.carry_out_token(self._authenticator, deed, space)
+
+    def _session(self, login: Login, deed: SessionDeed) -> Report:
+        grant = self._grant(login)
+        if not deed.id.startswith(served_screen.LOGIN):
+            return self._in_loop(lambda: served_deeds.end_client(self._authenticator, grant, deed))
+        wanted = deed.id.removeprefix(served_screen.LOGIN)
+        theirs = next((each for each in self.logins.sessions() if each.id == wanted), None)
+        may_end = theirs is not None and theirs.login.grant == grant.id
+        if not may_end:
+            served_screen.check_owns_all(self._authenticator, grant)
+        if theirs is None or not self.logins.end(wanted):
+            raise AccessError(f"there is no login {deed.id}; it may have ended", id=deed.id)
+        whose = theirs.login.actor or f"token {theirs.login.grant}"
+        return Report(sentence=f"the login of {whose} has ended", command="")
+
+    def _backup(self, login: Login, deed: BackupDeed) -> Report:
+        grant, space = self._grant(login), self._space(login, deed)
+        served_deeds.check_deed(self._authenticator, grant, deed, space)
+        code = machine().token_urlsafe(32)
+        while len(self._downloads) >= DOWNLOADS_MAX:
+            del self._downloads[next(iter(self._downloads))]
+        self._downloads[_hash(code)] = _Download(machine().monotonic() + DOWNLOAD_S, grant, space)
+        command = served_deeds.command_of(deed, space)
+        sentence = f"a copy of {space} is made and sent; the address works once, for {DOWNLOAD_S:.0f} s"
+        return Report(sentence=sentence, command=command, download=f"/studio/download/{code}")
+
+    async def download(self, request: Request) -> Sending:
+        """Send what a deed has granted. No other right is looked at: the code is the right, and is used up."""
+        found = self._downloads.pop(_hash(request.path_params["code"]), None)
+        if found is None or found.ends < machine().monotonic():
+            raise HTTPException(404, "this address worked once, for a short time; ask for another one")
+        peer = "" if request.client is None else request.client.host
+        return await self._backups.sent(found.grant, found.space, peer, name=f"{found.space}.db")
+
+    def record(self, login: Login, deed: Acted, sentence: str, error: str) -> None:
+        """Write a deed to the audit log, also one that was refused."""
+        tag = str(deed.__struct_config__.tag)
+        facts = {"id": login.grant, "actor": login.actor, "space": deed.space, "deed": tag, "what": sentence}
+        self._audit_log.write("studio deed", **facts, **({"why": error} if error else {}))
+
+    @property
+    def _audit_log(self) -> AuditLog:
+        return self._authenticator.spaces.access.audit
+
+    # -- the loop ------------------------------------------------------------------------------------------
+
+    def _in_loop(self, work: Callable[[], T]) -> T:
+        """The result of a function that is called in the event loop of the server."""
+        if machine().thread_id() == self._thread:
+            return work()
+
+        async def call() -> T:
+            return work()
+
+        return self._awaited(call())
+
+    def _awaited(self, work: Coroutine[Any, Any, T]) -> T:
+        try:
+            return machine().submit(self._loop, work).result(WAIT_S)
+        except TimeoutError as error:
+            raise UnavailableError("the server is busy; try again") from error
+        except RuntimeError as error:
+            work.close()
+            raise UnavailableError("the server ends; try again") from error
+        except asyncio.CancelledError as error:
+            raise UnavailableError("the server ends; try again") from error
+
+
+def _hash(code: str) -> bytes:
+    return sha256(code.encode()).digest()
