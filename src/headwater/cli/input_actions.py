@@ -15,10 +15,9 @@ from headwater.cli.workflow_actions import report_done
 from headwater.cli.workflow_hints import ago, clock, record_of
 from headwater.cli.workflow_syntax import INPUT
 from headwater.errors import UsageError
-from headwater.inspect.paging import newest
 from headwater.inspect.command_sentences import input_sentence, publish_sentence
-from headwater.inspect.workflow_records import ControlInput, ListInputs, PublishEvent, PublishReport
-from headwater.values.text import count_text
+from headwater.inspect.paging import newest
+from headwater.inspect.workflow_records import ControlInput, ListInputs, PublishEvent
 from headwater.workflow.wording.views import InputView
 
 # --- inputs ---------------------------------------------------------------------------------------------------
@@ -51,8 +50,6 @@ def _state(view: InputView, now: int) -> str:
     return {"pending": "waits", "parked": "put aside"}.get(view.status, view.status)
 
 
-
-
 def control_input(*, act: Literal["skip", "retry"], number: int, target: Target, form: Form) -> None:
     """Carry out a command about one input."""
     with target.inspector() as inspector:
@@ -67,6 +64,7 @@ def control_input(*, act: Literal["skip", "retry"], number: int, target: Target,
 # --- publish --------------------------------------------------------------------------------------------------
 
 _WORDS: Final = 3
+
 
 def publish_event(*, words: tuple[str, ...], name: str | None, title: str, target: Target, form: Form) -> None:
     """Carry out `publish`."""

@@ -205,6 +205,7 @@ def show_run(*, number: int, timeline: bool, target: Target, form: Form) -> None
 
 # --- decisions ------------------------------------------------------------------------------------------------
 
+
 def decide_run(
     *, act: RunAction, number: int, by: str, reason: str, target: Target, form: Form, value: str = "null"
 ) -> None:
@@ -215,7 +216,9 @@ def decide_run(
     run = done.run
     assert run is not None
     record = {**record_of(run), "act": act}
-    report_done(target, done, form, sentence=run_sentence(act, done), record=record, plain=(run.id, run.state, run.outcome))
+    report_done(
+        target, done, form, sentence=run_sentence(act, done), record=record, plain=(run.id, run.state, run.outcome)
+    )
 
 
 def reconcile_run(

@@ -205,6 +205,7 @@ def _facts(view: FlowView, now: int, *, hosted: bool) -> list[tuple[str, str]]:
 
 # --- control --------------------------------------------------------------------------------------------------
 
+
 def control_workflow(*, act: WorkflowAction, name: str, target: Target, form: Form) -> None:
     """Carry out a command about one workflow."""
     with target.inspector() as inspector:

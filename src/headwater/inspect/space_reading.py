@@ -131,15 +131,15 @@ def compare(engine: Engine, branch: BranchId, question: CompareDocuments, sees: 
         }
         found.append(
             DifferenceReport(
-                document=address_text(change.doc), address=address_text(change.doc, change.path), **sides  # type: ignore[arg-type]
+                document=address_text(change.doc),
+                address=address_text(change.doc, change.path),
+                **sides,  # type: ignore[arg-type]
             )
         )
     return Differences(differences=tuple(found), older=older, newer=newer, is_complete=True)
 
 
-def _changes(
-    engine: Engine, branch: BranchId, question: CompareDocuments, older: Seq, newer: Seq
-) -> Iterator[Change]:
+def _changes(engine: Engine, branch: BranchId, question: CompareDocuments, older: Seq, newer: Seq) -> Iterator[Change]:
     documents = engine.documents
     against = find_branch(engine, question.against) if question.against else branch
     read_seq(engine, branch, older)
@@ -197,7 +197,12 @@ def _visible(engine: Engine, branch: BranchId) -> dict[BranchId, Seq]:
 def _commit(seq: int, entry: CommitEntry, docs: list[DocKey]) -> CommitReport:
     named = tuple(address_text(doc) for doc in docs[:_NAMED])
     return CommitReport(
-        seq=seq, at_ms=entry.at, branch=entry.branch, session=entry.session, documents=named, more=len(docs) - len(named)
+        seq=seq,
+        at_ms=entry.at,
+        branch=entry.branch,
+        session=entry.session,
+        documents=named,
+        more=len(docs) - len(named),
     )
 
 

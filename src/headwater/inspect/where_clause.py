@@ -17,7 +17,9 @@ from headwater.values.codec import to_json
 from headwater.values.strict_json import parse_json
 from headwater.values.tree import ABSENT, Maybe, Value, get, is_array, is_map
 
-_CONDITION: Final = re.compile(r"\s*(?P<path>[^\s=!<>]+)\s*(?P<op>!=|<=|>=|=|<|>|\b(?:in|contains|exists)\b)\s*(?P<rest>.*)", re.S)
+_CONDITION: Final = re.compile(
+    r"\s*(?P<path>[^\s=!<>]+)\s*(?P<op>!=|<=|>=|=|<|>|\b(?:in|contains|exists)\b)\s*(?P<rest>.*)", re.S
+)
 _AND: Final = re.compile(r"\s+and\s+")
 _WHERE_MAX: Final = 2000
 """Characters of all conditions: each is evaluated for each document."""
@@ -158,5 +160,3 @@ def sort_key(value: Maybe) -> tuple[int, Any]:
     if isinstance(found, str):
         return 4, found
     return 5, msgspec.json.encode(found)
-
-

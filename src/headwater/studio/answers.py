@@ -226,6 +226,8 @@ class FunctionRow(_View, frozen=True, kw_only=True):
     """A function in the table."""
 
     id: str
+    box: str
+    """The id of the box that it is in; empty: in none."""
     name: str
     piece: str
     app: str
@@ -252,6 +254,7 @@ class FunctionDetail(_View, frozen=True, kw_only=True):
     """Everything about one function."""
 
     id: str
+    box: str
     name: str
     piece: str
     app: str
@@ -286,6 +289,7 @@ class Step(_View, frozen=True, kw_only=True):
     kind: Literal["write", "invalidated", "started", "finished", "failed", "gated", "rejected", "event"]
     at_ms: float
     node: str
+    box: str
     name: str
     sentence: tuple[Part, ...]
     causes: tuple[str, ...] = ()
@@ -715,6 +719,22 @@ class CollectionsView(_View, frozen=True, kw_only=True):
     """Declared collections."""
 
     collections: tuple[CollectionRow, ...]
+
+
+class FoundRow(_View, frozen=True, kw_only=True):
+    """Something that a search found."""
+
+    kind: Literal["function", "document", "run", "event", "workflow", "input"]
+    title: str
+    note: str
+    target: str
+    """As `Report.opens`: `graph/NODE`, `documents/ADDRESS`."""
+
+
+class SearchView(_View, frozen=True, kw_only=True):
+    """What a search found: at most 50."""
+
+    rows: tuple[FoundRow, ...]
 
 
 # --- Server ---------------------------------------------------------------------------------------------------

@@ -43,6 +43,13 @@ class Spaces(Asked, frozen=True, kw_only=True, tag="spaces", omit_defaults=True)
     limit: int = PAGE
 
 
+class Search(Asked, frozen=True, kw_only=True, tag="search", omit_defaults=True):
+    """Functions, documents, workflows, runs and events whose name has a text in it."""
+
+    answer = answers.SearchView
+    text: str
+
+
 # --- Functions ------------------------------------------------------------------------------------------------
 
 
@@ -309,6 +316,7 @@ class Intent(Asked, frozen=True, kw_only=True, tag="intent", omit_defaults=True)
 Question: TypeAlias = (
     Overview
     | Spaces
+    | Search
     | GraphQuestion
     | Functions
     | FunctionQuestion

@@ -72,7 +72,8 @@ class ServedInspector(AnsweringInspector):
             case SetValue():
                 doc, _ = parse_address(command.address)
                 return self._with(lambda inspector, may_see: _written(inspector, command, doc, may_see))
-        return self._with(lambda inspector, _: inspector.carry_out(command))
+            case _:
+                return self._with(lambda inspector, _: inspector.carry_out(command))
 
     def changes(self, question: Callable[[A | None], Question[A]]) -> Iterator[A | None]:
         """Raises UsageError: a page asks again."""

@@ -1,0 +1,323 @@
+"""The Documents and Query screens: kinds, lists, one document, history, differences, branches, commits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from shlex import quote
+from typing import Final
+
+from headwater.errors import HeadwaterError, NotFoundError
+from headwater.inspect.document_records import MISSING, DocumentRow, GetHistory, GetValue, ListDocuments
+from headwater.inspect.function_records import GetGraph
+from headwater.inspect.inspector import Inspector
+from headwater.inspect.space_records import CompareDocuments, FindDocuments, ListBranches, ListCommits, ListKinds
+from headwater.machine import machine
+from headwater.studio import answers, questions
+from headwater.studio.limits import DIFFERENCES, PAGE_MAX, QUERY_ROWS, VALUE_BYTES, VALUE_BYTES_MAX
+from headwater.studio.value_texts import value_text
+from headwater.draw.node_captions import titled
+from headwater.values.address import address_text, parse_address
+
+_ROW_BYTES: Final = 2048
+"""Bytes of a value in a list: a row shows less."""
+
+_COLUMNS: Final = 8
+"""Columns of a table of documents."""
+
+_TITLES: Final = ("title", "name", "label", "customer", "subject")
+"""Fields that name a document for people."""
+
+_FIELDS: Final = 200
+"""Fields of one document that are listed."""
+
+
+def _limit(wanted: int) -> int:
+    return max(1, min(wanted, PAGE_MAX))
+
+
+def title_of(address: str, value: object) -> str:
+    """The text of the field that names the document; else nothing."""
+    if isinstance(value, dict):
+        for name in _TITLES:
+            text = value.get(name)
+            if isinstance(text, str) and text.strip():
+                return text[:120]
+    return ""
+
+
+# --- lists ----------------------------------------------------------------------------------------------------
+
+
+def kinds(inspector: Inspector, question: questions.Kinds) -> answers.KindsView:
+    """Classes and prefixes with counts."""
+    found = inspector.ask(ListKinds(at=question.at))
+    rows = tuple(
+        answers.Kind(
+            prefix=kind.prefix,
+            label=kind.prefix.rstrip(":.!"),
+            count=kind.count,
+            is_class=kind.declared,
+            exact=found.is_complete,
+            fields=kind.fields,
+        )
+        for kind in found.kinds
+    )
+    return answers.KindsView(kinds=rows, total=sum(kind.count for kind in found.kinds), hidden=found.hidden)
+
+
+def documents(inspector: Inspector, question: questions.Documents) -> answers.DocumentsPage:
+    """One page of documents with their values."""
+    page = inspector.ask(
+        ListDocuments(
+            prefix=question.prefix,
+            at=question.at,
+            deleted=question.deleted,
+            values=True,
+            every=question.every,
+            after=question.after,
+            limit=_limit(question.limit),
+        )
+    )
+    return answers.DocumentsPage(
+        documents=tuple(map(_row, page.documents)), columns=_columns(page.documents), hidden=page.hidden, next=page.next
+    )
+
+
+def _row(row: DocumentRow) -> answers.DocumentRow:
+    value = None if row.value is MISSING else value_text(row.value, _ROW_BYTES)
+    return answers.DocumentRow(
+        address=row.address, title=title_of(row.address, row.value), seq=row.seq, deleted=row.deleted, value=value
+    )
+
+
+def _columns(rows: tuple[DocumentRow, ...]) -> tuple[str, ...]:
+    """Fields that at least half of the objects have, in the order of their first one."""
+    objects = [row.value for row in rows if isinstance(row.value, dict) and "/" not in row.value]
+    counts = Counter(name for each in objects for name in each)
+    return tuple(name for name, count in counts.items() if count * 2 >= len(objects))[:_COLUMNS]
+
+
+# --- one document ---------------------------------------------------------------------------------------------
+
+
+def document(inspector: Inspector, question: questions.DocumentQuestion) -> answers.DocumentView:
+    """One document, also one that does not exist (any more)."""
+    doc, steps = parse_address(question.address)
+    name = address_text(doc)
+    writer, readers = _functions_of(inspector, name)
+    limit = VALUE_BYTES_MAX if question.whole else VALUE_BYTES
+    try:
+        found = inspector.ask(GetValue(address=question.address, at=question.at))
+    except NotFoundError as error:
+        return _missing(question.address, error.message, writer)
+    changed = inspector.ask(GetHistory(address=name, at=question.at, limit=1)).changes
+    fields = found.value if isinstance(found.value, dict) and "/" not in found.value else {}
+    writer_id, writer_name = writer
+    why_not = f"written by {writer_name}" if writer_id else ""
+    if question.at is not None:
+        why_not = f"this is the past, at commit {question.at}"
+    return answers.DocumentView(
+        address=found.address,
+        title="" if steps else title_of(name, found.value),
+        exists=True,
+        seq=found.seq,
+        at_ms=changed[0].at_ms if changed else 0,
+        value=value_text(found.value, limit),
+        fields=tuple(_field(key, each) for key, each in list(fields.items())[:_FIELDS]),
+        type="",
+        writer=writer_id,
+        writer_name=writer_name,
+        readers=readers,
+        may_edit=not why_not,
+        why_not=why_not,
+    )
+
+
+def _missing(address: str, message: str, writer: tuple[str, str]) -> answers.DocumentView:
+    return answers.DocumentView(
+        address=address,
+        title="",
+        exists=False,
+        seq=0,
+        at_ms=0,
+        value=None,
+        fields=(),
+        type="",
+        writer=writer[0],
+        writer_name=writer[1],
+        readers=(),
+        may_edit=False,
+        why_not=message,
+    )
+
+
+def _field(name: str, value: object) -> answers.Field:
+    link = ""
+    if isinstance(value, dict) and set(value) == {"/"} and isinstance(value["/"], dict):
+        target = value["/"].get("link")
+        link = target if isinstance(target, str) else ""
+    return answers.Field(name=name, type=_type_word(value), value=value_text(value, _ROW_BYTES), link=link)
+
+
+def _type_word(value: object) -> str:  # noqa: PLR0911  # one for each
+    """The type of a stored value, in a word."""
+    match value:
+        case bool():
+            return "true or false"
+        case int():
+            return "whole number"
+        case float():
+            return "number"
+        case str():
+            return "text"
+        case None:
+            return "nothing"
+        case list():
+            return "list"
+        case {"/": dict()}:
+            return "link"
+        case _:
+            return "object"
+
+
+def _functions_of(inspector: Inspector, address: str) -> tuple[tuple[str, str], tuple[answers.Part, ...]]:
+    """The function that writes a document, and those that read it."""
+    try:
+        views = inspector.ask(GetGraph())
+    except HeadwaterError:
+        return ("", ""), ()
+    several = len(views) > 1
+    writer = ("", "")
+    readers = []
+    for view in views:
+        for node in () if view.snapshot is None else view.snapshot.nodes:
+            node_id = f"{view.label}/{node.id}" if several else node.id
+            if address in node.outputs:
+                writer = node_id, titled(node)
+            if any(_is_in(each, address) for each in node.reads):
+                readers.append(answers.Part(text=titled(node), kind="function", target=node_id))
+    return writer, tuple(readers[:_FIELDS])
+
+
+def _is_in(read: str, address: str) -> bool:
+    return read == address or read.startswith(f"{address}/")
+
+
+# --- the past -------------------------------------------------------------------------------------------------
+
+
+def history(inspector: Inspector, question: questions.History) -> answers.HistoryPage:
+    """One page of changes with the values after them."""
+    limit = _limit(question.limit)
+    page = inspector.ask(GetHistory(address=question.address, before=question.before, limit=limit))
+    rows = tuple(
+        answers.Change(
+            seq=change.seq,
+            at_ms=change.at_ms,
+            branch=change.branch,
+            session=change.session,
+            change=change.change,
+            value=None if change.value is MISSING else value_text(change.value, _ROW_BYTES),
+        )
+        for change in page.changes
+    )
+    return answers.HistoryPage(changes=rows, next=page.next)
+
+
+def difference(inspector: Inspector, question: questions.Difference) -> answers.DifferenceView:
+    """Differences between two commits or two branches."""
+    found = inspector.ask(
+        CompareDocuments(
+            address=question.address,
+            older=question.older,
+            newer=question.newer,
+            against=question.against,
+            limit=DIFFERENCES,
+        )
+    )
+    lines = []
+    for each in found.differences:
+        older = None if each.older is MISSING else value_text(each.older, _ROW_BYTES)
+        newer = None if each.newer is MISSING else value_text(each.newer, _ROW_BYTES)
+        lines.append(
+            answers.DifferenceLine(
+                address=each.document,
+                path=each.address[len(each.document) :].lstrip("/"),
+                op="added" if older is None else "removed" if newer is None else "changed",
+                older=older,
+                newer=newer,
+            )
+        )
+    return answers.DifferenceView(
+        lines=tuple(lines), cut=not found.is_complete, older=found.older, newer=found.newer
+    )
+
+
+def branches(inspector: Inspector, _question: questions.Branches) -> answers.BranchesView:
+    """All branches."""
+    rows = (
+        answers.BranchRow(name=row.branch, parent=row.parent or "", at=row.at or 0, merged=row.merged)
+        for row in inspector.ask(ListBranches())
+    )
+    return answers.BranchesView(branches=tuple(rows))
+
+
+def commits(inspector: Inspector, question: questions.Commits) -> answers.CommitsPage:
+    """One page of commits."""
+    found = inspector.ask(ListCommits(before=question.before, limit=_limit(question.limit)))
+    rows = (
+        answers.CommitRow(seq=row.seq, at_ms=row.at_ms, session=row.session, documents=row.documents, more=row.more)
+        for row in found.commits
+    )
+    return answers.CommitsPage(commits=tuple(rows), head=found.head, oldest=found.oldest, next=found.next)
+
+
+# --- queries --------------------------------------------------------------------------------------------------
+
+
+def query(inspector: Inspector, question: questions.Query, place: str) -> answers.QueryPage:
+    """One page of what satisfies the conditions."""
+    begin = machine().monotonic()
+    limit = _limit(question.limit)
+    found = inspector.ask(
+        FindDocuments(
+            prefix=question.prefix,
+            where=question.where,
+            sort=question.sort,
+            descending=question.descending,
+            at=question.at,
+            after=question.after,
+            limit=limit,
+            documents_max=QUERY_ROWS,
+        )
+    )
+    columns = question.columns or _columns(found.documents)
+    rows = tuple(
+        answers.QueryRow(address=row.address, seq=row.seq, cells=tuple(_cell(row.value, name) for name in columns))
+        for row in found.documents
+    )
+    end = max(question.after, 0) + len(rows)
+    command = ["headwater", "ls", "--long", "--url", place]
+    command += [question.prefix] if question.prefix else []
+    return answers.QueryPage(
+        columns=columns,
+        rows=rows,
+        found=found.found,
+        scanned=found.scanned,
+        complete=found.is_complete,
+        took_ms=round((machine().monotonic() - begin) * 1000, 1),
+        next=end if end < found.found else 0,
+        command=" ".join(map(quote, command)),
+    )
+
+
+def _cell(value: object, path: str) -> answers.ValueText | None:
+    found: object = value
+    for step in path.replace(".", "/").split("/"):
+        if isinstance(found, dict) and step in found:
+            found = found[step]
+        elif isinstance(found, list) and step.isdecimal() and int(step) < len(found):
+            found = found[int(step)]
+        else:
+            return None
+    return value_text(found, _ROW_BYTES)

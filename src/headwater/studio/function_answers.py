@@ -1,0 +1,387 @@
+"""The Functions screen: the graph with positions and states, the table, one function."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from typing import Final
+
+import msgspec
+
+from headwater.draw.layout import lay_out
+from headwater.draw.node_captions import columns, state, titled
+from headwater.draw.picture import Picture, picture
+from headwater.errors import NotFoundError
+from headwater.inspect.document_records import GetValue
+from headwater.inspect.function_records import NODES_MAX, ExplainNode, GetGraph, GraphView
+from headwater.inspect.inspector import Inspector
+from headwater.scheduler.inspect.graph_snapshot import Edge, NodeView, Snapshot, SourceView
+from headwater.studio import answers, questions
+from headwater.studio.limits import BOXES, PAGE_MAX, ROUTES, SHARED_FROM
+from headwater.studio.value_texts import first_line, sentence_parts, value_text
+from headwater.values.text import inert
+
+TONES: Final[tuple[answers.Tone, ...]] = (
+    "failed", "running", "waiting", "invalid", "clean", "never-ran", "dormant", "document",
+)
+"""The order in which a shared box takes the state of a member."""
+
+_RANK: Final = {tone: at for at, tone in enumerate(TONES)}
+
+_HEIGHT: Final = 48
+_WIDTH_MIN: Final = 132
+_LETTER: Final = 7.4
+_INSET: Final = 44
+
+_GRAPHS: Final = 8
+"""Layouts that are remembered: those of the tabs that are open."""
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """The functions of all openings at one moment."""
+
+    snapshot: Snapshot
+    openings: tuple[answers.OpeningLine, ...]
+    label_of: dict[str, str]
+    """The opening of each node."""
+    left_out: int
+    note: str
+
+
+def seen(inspector: Inspector, app: str = "") -> Seen:
+    """The snapshots of all openings, or of that of one app, as one. Ids get the opening if there are several."""
+    try:
+        views = inspector.ask(GetGraph(limit=NODES_MAX))
+    except NotFoundError as error:
+        # No function has run here: the sentence says what to do.
+        empty = Snapshot(space="", at_ms=0, seq=0)
+        return Seen(empty, (), {}, 0, error.message)
+    lines = tuple(opening_line(view) for view in views)
+    chosen = [view for view in views if app in ("", view.label)]
+    if app and not chosen:
+        raise NotFoundError(f"there is no app {app!r} here", app=app)
+    several = len(chosen) > 1
+    nodes: list[NodeView] = []
+    sources: dict[str, SourceView] = {}
+    edges: list[Edge] = []
+    labels: dict[str, str] = {}
+    for view in chosen:
+        snapshot = view.snapshot
+        if snapshot is None:
+            continue
+        head = f"{view.label}/" if several else ""
+        own = {node.id for node in snapshot.nodes}
+
+        def named(each: str, own: set[str] = own, head: str = head) -> str:
+            return f"{head}{each}" if each in own else each
+
+        for node in snapshot.nodes:
+            labels[named(node.id)] = view.label
+            parent = None if node.parent is None else named(node.parent)
+            nodes.append(msgspec.structs.replace(node, id=named(node.id), parent=parent) if several else node)
+        sources |= {source.id: source for source in snapshot.sources}
+        edges += [Edge(named(each.source), named(each.target), each.kind) for each in snapshot.edges]
+    written = {f"doc:{address}" for node in nodes for address in node.outputs} if several else set()
+    first = next((view.snapshot for view in chosen if view.snapshot is not None), None)
+    merged = Snapshot(
+        space=chosen[0].space if chosen else "",
+        at_ms=max((view.at_ms for view in chosen), default=0),
+        seq=max((view.snapshot.seq for view in chosen if view.snapshot is not None), default=0),
+        nodes=tuple(nodes),
+        sources=tuple(source for source in sources.values() if source.id not in written),
+        edges=tuple(edges) if not written else tuple(_rewired(edges, nodes, written)),
+    )
+    return Seen(merged if several or first is None else first, lines, labels, sum(view.left_out for view in chosen), "")
+
+
+def _rewired(edges: Sequence[Edge], nodes: Sequence[NodeView], written: set[str]) -> Iterable[Edge]:
+    """A document that one app writes and another reads becomes an edge between their functions."""
+    writer = {f"doc:{address}": node.id for node in nodes for address in node.outputs}
+    for edge in edges:
+        source = writer[edge.source] if edge.source in written else edge.source
+        if source != edge.target:
+            yield Edge(source, edge.target, edge.kind)
+
+
+def opening_line(view: GraphView) -> answers.OpeningLine:
+    """One opening."""
+    return answers.OpeningLine(
+        label=view.label, app=view.app, pid=view.pid, origin=view.origin, headline=view.headline
+    )
+
+
+def tone_of(node: NodeView) -> answers.Tone:  # noqa: PLR0911  # one for each state
+    """The state of a function as one word."""
+    if node.error:
+        return "failed"
+    if node.in_flight:
+        return "running"
+    if node.waiting or node.gate:
+        return "waiting"
+    if node.kind == "handler":
+        return "clean" if node.runs else "never-ran"
+    if not node.live:
+        return "dormant"
+    return node.status
+
+
+# --- the picture ----------------------------------------------------------------------------------------------
+
+
+class Drawing(msgspec.Struct, frozen=True):
+    """A laid out picture, and the box of each node."""
+
+    structure: str
+    boxes: tuple[answers.Box, ...]
+    routes: tuple[answers.Route, ...]
+    members: tuple[tuple[str, ...], ...]
+    box_of: dict[str, int]
+    width: int
+    height: int
+    note: str
+    folded: int
+
+
+class Drawings:
+    """The layouts of one space, by structure: a change of states moves no box."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Drawing] = {}
+
+    def drawing(self, snapshot: Snapshot, boxes: int) -> Drawing:
+        """The drawing of a snapshot, made if its nodes or edges have changed."""
+        structure = _structure(snapshot, boxes)
+        found = self._known.pop(structure, None) or _draw(snapshot, boxes, structure)
+        while len(self._known) >= _GRAPHS:
+            del self._known[next(iter(self._known))]
+        self._known[structure] = found
+        return found
+
+
+def _structure(snapshot: Snapshot, boxes: int) -> str:
+    nodes = [(node.id, node.name, node.piece, node.kind, node.rank) for node in snapshot.nodes]
+    sources = [source.id for source in snapshot.sources]
+    return sha256(msgspec.msgpack.encode((boxes, nodes, sources, snapshot.edges))).hexdigest()[:16]
+
+
+def _draw(snapshot: Snapshot, boxes: int, structure: str) -> Drawing:
+    shown: Picture = picture(snapshot, boxes, ROUTES, SHARED_FROM)
+    sizes = {box.id: (max(_WIDTH_MIN, round(_LETTER * columns(box.name)) + _INSET), _HEIGHT) for box in shown.boxes}
+    layout = lay_out(sizes, [(arrow.source, arrow.target) for arrow in shown.arrows])
+    number = {box.id: at for at, box in enumerate(shown.boxes)}
+    members = tuple(box.members or (box.id,) for box in shown.boxes)
+    address = {source.id: source.address for source in snapshot.sources}
+    made = []
+    for box in shown.boxes:
+        rect = layout.boxes[box.id]
+        node = "" if box.count > 1 else address.get(box.id, box.id)
+        made.append(
+            answers.Box(box.id, box.name, box.kind, box.count, rect.x, rect.y, rect.width, rect.height, node)
+        )
+    routes = tuple(
+        answers.Route(
+            number[arrow.source],
+            number[arrow.target],
+            arrow.kind,
+            tuple(each for point in route.points for each in point),
+            route.course,
+        )
+        for arrow, route in zip(shown.arrows, layout.routes, strict=True)
+    )
+    box_of = {member: at for at, each in enumerate(members) for member in each}
+    functions = {node.id for node in snapshot.nodes}
+    folded = sum(len(each) for each in members if len(each) > 1 and each[0] in functions)
+    return Drawing(
+        structure, tuple(made), routes, members, box_of, layout.width, layout.height, shown.note, folded
+    )
+
+
+def graph(inspector: Inspector, drawings: Drawings, question: questions.GraphQuestion) -> answers.Graph:
+    """Boxes, routes and states."""
+    found = seen(inspector, question.app)
+    snapshot = found.snapshot
+    shown = around(snapshot, question.around, question.hops) if question.around else snapshot
+    drawing = drawings.drawing(shown, max(1, min(question.boxes, BOXES)))
+    return answers.Graph(
+        structure=drawing.structure,
+        seq=snapshot.seq,
+        boxes=drawing.boxes,
+        routes=drawing.routes,
+        states=states(drawing, shown.nodes),
+        width=drawing.width,
+        height=drawing.height,
+        nodes=len(snapshot.nodes),
+        folded=drawing.folded,
+        left_out=found.left_out,
+        note=found.note or drawing.note,
+        tones=tones(snapshot.nodes),
+        apps=found.openings,
+    )
+
+
+def tones(nodes: Iterable[NodeView]) -> dict[str, int]:
+    """The number of functions in each state."""
+    return dict(Counter(map(tone_of, nodes)))
+
+
+def states(drawing: Drawing, nodes: Sequence[NodeView]) -> tuple[answers.State, ...]:
+    """The state of each box with functions: the first in `TONES` that a member has."""
+    by_box: dict[int, list[NodeView]] = {}
+    for node in nodes:
+        by_box.setdefault(drawing.box_of[node.id], []).append(node)
+    return tuple(_state(box, members) for box, members in sorted(by_box.items()))
+
+
+def _state(box: int, members: list[NodeView]) -> answers.State:
+    worst = members[0] if len(members) == 1 else min(members, key=lambda node: _RANK[tone_of(node)])
+    runs = sum(node.runs for node in members)
+    total = sum(node.runs * node.mean_ms for node in members)
+    note = first_line(worst.error) if worst.error else worst.gate
+    return answers.State(box, tone_of(worst), runs, round(total / runs, 3) if runs else 0.0, inert(note))
+
+
+def around(snapshot: Snapshot, node: str, hops: int) -> Snapshot:
+    """What is within so many edges of a node. Raises NotFoundError."""
+    ids = {each.id for each in snapshot.nodes} | {each.id for each in snapshot.sources}
+    if node not in ids:
+        raise NotFoundError(f"there is no function {node!r} here (any more)", node=node)
+    near: dict[str, set[str]] = {}
+    for edge in snapshot.edges:
+        near.setdefault(edge.source, set()).add(edge.target)
+        near.setdefault(edge.target, set()).add(edge.source)
+    chosen, edge_of = {node}, {node}
+    for _ in range(max(0, min(hops, 8))):
+        edge_of = {other for each in edge_of for other in near.get(each, ())} - chosen
+        chosen |= edge_of
+    return msgspec.structs.replace(
+        snapshot,
+        nodes=tuple(each for each in snapshot.nodes if each.id in chosen),
+        sources=tuple(each for each in snapshot.sources if each.id in chosen),
+        edges=tuple(each for each in snapshot.edges if each.source in chosen and each.target in chosen),
+    )
+
+
+# --- the table ------------------------------------------------------------------------------------------------
+
+
+def functions(inspector: Inspector, drawings: Drawings, question: questions.Functions) -> answers.FunctionsPage:
+    """One page of functions."""
+    found = seen(inspector, question.app)
+    drawing = drawings.drawing(found.snapshot, BOXES)
+    nodes: list[NodeView] = list(found.snapshot.nodes)
+    if question.box:
+        at = drawing.box_of.get(question.box)
+        nodes = [] if at is None else [node for node in nodes if drawing.box_of[node.id] == at]
+    if question.search:
+        wanted = question.search.lower()
+        nodes = [node for node in nodes if wanted in titled(node).lower()]
+    if question.tone:
+        nodes = [node for node in nodes if tone_of(node) == question.tone]
+    match question.sort:
+        case "name":
+            nodes.sort(key=lambda node: (titled(node), node.id))
+        case "runs":
+            nodes.sort(key=lambda node: (-node.runs, node.id))
+        case "time":
+            nodes.sort(key=lambda node: (-node.runs * node.mean_ms, node.id))
+        case "state":
+            nodes.sort(key=lambda node: (_RANK[tone_of(node)], titled(node)))
+    start, limit = max(question.after, 0), max(1, min(question.limit, PAGE_MAX))
+    rows = tuple(
+        _row(node, found.label_of.get(node.id, ""), drawing) for node in nodes[start : start + limit]
+    )
+    end = start + len(rows)
+    return answers.FunctionsPage(functions=rows, total=len(nodes), next=end if end < len(nodes) else 0)
+
+
+def _row(node: NodeView, app: str, drawing: Drawing) -> answers.FunctionRow:
+    return answers.FunctionRow(
+        id=node.id,
+        box=_box_id(drawing, node.id),
+        name=inert(node.name),
+        piece=inert(node.piece),
+        app=app,
+        kind=node.kind,
+        tone=tone_of(node),
+        runs=node.runs,
+        mean_ms=node.mean_ms,
+        error=first_line(node.error),
+        gate=node.gate,
+        file=node.file,
+        line=node.line,
+    )
+
+
+def _box_id(drawing: Drawing, node: str) -> str:
+    at = drawing.box_of.get(node)
+    return "" if at is None else drawing.boxes[at].id
+
+
+def function(inspector: Inspector, drawings: Drawings, question: questions.FunctionQuestion) -> answers.FunctionDetail:
+    """One function. Raises NotFoundError."""
+    found = seen(inspector)
+    snapshot = found.snapshot
+    node = next((each for each in snapshot.nodes if each.id == question.node), None)
+    if node is None:
+        # A link of an earlier opening, or a name that a person typed.
+        named = [each for each in snapshot.nodes if titled(each) == question.node or each.name == question.node]
+        if not named:
+            raise NotFoundError(f"there is no function {question.node!r} here (any more)", node=question.node)
+        node = named[0]
+    label = found.label_of.get(node.id, "")
+    drawing = drawings.drawing(snapshot, BOXES)
+    reading = {edge.target for edge in snapshot.edges if edge.kind == "data" and edge.source == node.id}
+    readers = [each for each in snapshot.nodes if each.id in reading]
+    value = None
+    if node.kind == "computation" and node.outputs:
+        try:
+            value = value_text(inspector.ask(GetValue(address=node.outputs[0])).value)
+        except NotFoundError:
+            value = None
+    return answers.FunctionDetail(
+        id=node.id,
+        box=_box_id(drawing, node.id),
+        name=inert(node.name),
+        piece=inert(node.piece),
+        app=label,
+        kind=node.kind,
+        tone=tone_of(node),
+        state=state(node),
+        live=node.live,
+        why_live=node.why_live,
+        why=_why(inspector, snapshot, node, label),
+        runs=node.runs,
+        mean_ms=node.mean_ms,
+        invalidated=node.invalidated,
+        error=node.error,
+        gate=node.gate,
+        reads=node.reads,
+        writes=node.outputs,
+        envelopes=node.envelopes,
+        readers=tuple(answers.Part(text=titled(each), kind="function", target=each.id) for each in readers),
+        parent=node.parent or "",
+        waiting=node.waiting,
+        file=node.file,
+        line=node.line,
+        result=value,
+    )
+
+
+def _why(
+    inspector: Inspector, snapshot: Snapshot, node: NodeView, label: str
+) -> tuple[tuple[answers.Part, ...], ...]:
+    """The sentences of `headwater why`."""
+    own = node.id.removeprefix(f"{label}/")
+    try:
+        views = inspector.ask(ExplainNode(node=own))
+    except NotFoundError as error:
+        return ((answers.Part(text=error.message),),)
+    words = next((why.words for view in views if view.label == label for why in view.whys if why.id == own), "")
+    nodes = {titled(each): each.id for each in snapshot.nodes}
+    nodes |= {f"{name}()": each for name, each in list(nodes.items())}
+    documents = frozenset(
+        {source.address for source in snapshot.sources}
+        | {address for each in snapshot.nodes for address in (*each.outputs, *each.reads)}
+    )
+    return tuple(sentence_parts(line, nodes, documents) for line in words.split("\n") if line.strip())
