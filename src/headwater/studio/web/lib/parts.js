@@ -2,7 +2,8 @@
 
 import { card, h, pre, replace, shell, toast } from "./dom.js";
 import { bytes, pretty, preview, shortId } from "./format.js";
-import { to } from "./route.js";
+import { pager, table } from "./list.js";
+import { changed, go, read, to } from "./route.js";
 
 const SCREEN = { document: "documents", function: "graph", run: "workflows", event: "events", workflow: "workflows" };
 
@@ -51,3 +52,30 @@ export const refusal = (error) => h("div", { class: "empty" }, h("h2", {}, "This
 export const page = (title, note, ...children) => h("div", { class: "page" }, h("div", { class: "head" }, h("h1", {}, title), note && h("p", {}, note)), children);
 export const crumb = (href, text) => h("a", { href, class: "quiet back" }, text);
 export { card, toast };
+
+/** A paged table of one question, live. `rows(record)`, `key(row)`, `after`: the field of the question for the next page. */
+export function paged(app, question, { label, columns, rows, key, link, none, what = "rows", after = "after", field = after, total, head }) {
+  const lines = table(label, columns);
+  const foot = h("div", {});
+  const above = h("div", {});
+  const nothing = h("div", {}, none);
+  const element = h("div", { class: "paged" }, above, lines.element, nothing, foot);
+  const close = app.watch(question, (record) => {
+    const found = rows(record);
+    lines.show(found, key, { link, chosen: read().what || undefined });
+    nothing.hidden = found.length > 0;
+    lines.element.hidden = !found.length;
+    if (head) replace(above, head(record));
+    const all = total?.(record);
+    replace(foot, found.length > 0 && pager({ count: found.length, what: all === undefined ? what : `of ${all.toLocaleString("en")} ${what}`, next: record.next, onnext: () => go(changed({ [field]: record.next })), first: question[after], onfirst: () => go(changed({ [field]: "" })) }));
+  }, (error) => replace(element, refusal(error)));
+  return { element, close };
+}
+
+/** A screen that is made anew for each address, from parts that follow questions. */
+export function screen(parts, { flush = false, shown } = {}) {
+  const made = parts.filter((each) => each?.close);
+  return { flush, shown, element: undefined, close() { for (const each of made) each.close(); } };
+}
+export const whole = (title, note, parts) => ({ ...screen(parts), element: page(title, note, parts.map((each) => each?.element ?? each)) });
+export const tabs = (name, names, query = {}) => h("nav", { class: "tabs", "aria-label": "Kinds" }, names.map(([value, text, count]) => h("a", { href: to(read().screen, "", { ...query, [name]: value }), "aria-current": (read().query[name] ?? "") === value ? "true" : null }, text, count !== undefined && h("span", { class: "count num" }, ` ${count.toLocaleString("en")}`))));
