@@ -10,6 +10,8 @@ from typing import Final
 
 import msgspec
 
+from headwater.studio.lean import lean_script, lean_style
+
 _TYPES: Final = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -61,5 +63,16 @@ def _read(folder: Traversable, prefix: str) -> dict[str, StaticFile]:
             continue
         suffix = each.name[each.name.rfind(".") :]
         if suffix in _TYPES:
-            found[f"{prefix}{each.name}"] = StaticFile(each.read_bytes(), _TYPES[suffix])
+            found[f"{prefix}{each.name}"] = StaticFile(_lean(each.read_bytes(), suffix), _TYPES[suffix])
     return found
+
+
+def _lean(body: bytes, suffix: str) -> bytes:
+    """Without comments and spare spaces."""
+    match suffix:
+        case ".js":
+            return lean_script(body.decode()).encode()
+        case ".css":
+            return lean_style(body.decode()).encode()
+        case _:
+            return body
