@@ -51,11 +51,11 @@ def lean_script(text: str) -> str:
 
 def _last(out: list[str]) -> str:
     """The last character that is no space."""
-    for token in reversed(out):
-        if token == "\n":
-            return token
-        if token != " ":
-            return token[-1]
+    for part in reversed(out):
+        if part == "\n":
+            return part
+        if part != " ":
+            return part[-1]
     return "\n"
 
 
@@ -124,10 +124,7 @@ def _end_of_expression(text: str, at: int) -> int:
     """The character after the closing brace of an expression in a template."""
     last = "{"
     while text[at] != "}":
-        if text[at] == "{":
-            end = _end_of_expression(text, at + 1)
-        else:
-            end = _end_of_token(text, at, last)
+        end = _end_of_expression(text, at + 1) if text[at] == "{" else _end_of_token(text, at, last)
         if not text[at:end].isspace():
             last = text[end - 1]
         at = end
