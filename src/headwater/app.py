@@ -41,7 +41,7 @@ from headwater.runtime.error_report import ErrorMode, OnError
 from headwater.runtime.lease import Lease
 from headwater.runtime.opening import Opening
 from headwater.runtime.opening_steps import begin
-from headwater.runtime.options import DemandPolicy, OpenOptions, Options, Where, options_for_opening
+from headwater.runtime.options import DemandPolicy, Inspect, OpenOptions, Options, Where, options_for_opening
 from headwater.runtime.tracebacks import install
 from headwater.runtime.type_records import keep_types
 from headwater.scheduler.scheduler_limits import FAILED_MAX
@@ -224,6 +224,7 @@ class App(AppNeeds, CollectionVerb):
         tls: SSLContext | None = None,
         resolve: Where | None = None,
         retain: Mapping[str, Duration] | None = None,
+        inspect: Inspect = "owner",
         apart: bool = False,
     ) -> Space:
         """Open a space for this app, from plain code.
@@ -251,6 +252,8 @@ class App(AppNeeds, CollectionVerb):
             tls: A TLS context, for certificates that the system does not know.
             resolve: Where spaces that links name are looked for: a folder, or a function from an id to a file.
             retain: How long receipts and sessions are kept: `{"receipts": "90d", "sessions": "90d"}`.
+            inspect: Who may ask, at the server of the space, what the functions of this program do: `"owner"` for
+                owners of the space, `"off"` for none.
             apart: Whether its transactions are not shared with other apps that are open there in this thread.
 
         Returns:
@@ -293,6 +296,7 @@ class App(AppNeeds, CollectionVerb):
             tls=tls,
             resolve=resolve,
             retain=retain,
+            inspect=inspect,
             apart=apart,
         )
         return self.open_with(url, options)
@@ -365,6 +369,7 @@ class App(AppNeeds, CollectionVerb):
         tls: SSLContext | None = None,
         resolve: Where | None = None,
         retain: Mapping[str, Duration] | None = None,
+        inspect: Inspect = "owner",
         apart: bool = False,
     ) -> AsyncOpening:
         """Open a space for this app, from code in an event loop.
@@ -390,6 +395,8 @@ class App(AppNeeds, CollectionVerb):
             tls: A TLS context, for certificates that the system does not know.
             resolve: Where spaces that links name are looked for: a folder, or a function from an id to a file.
             retain: How long receipts and sessions are kept: `{"receipts": "90d", "sessions": "90d"}`.
+            inspect: Who may ask, at the server of the space, what the functions of this program do: `"owner"` for
+                owners of the space, `"off"` for none.
             apart: Whether the opening is apart from other apps at the same space, as in `open`.
 
         Returns:
@@ -436,6 +443,7 @@ class App(AppNeeds, CollectionVerb):
             tls=tls,
             resolve=resolve,
             retain=retain,
+            inspect=inspect,
             apart=apart,
         )
         return self.aopen_with(url, options)
@@ -474,6 +482,7 @@ class App(AppNeeds, CollectionVerb):
         tls: SSLContext | None = None,
         resolve: Where | None = None,
         retain: Mapping[str, Duration] | None = None,
+        inspect: Inspect = "owner",
     ) -> None:
         """Open a space and keep it open until Ctrl-C or SIGTERM ends the process.
 
@@ -496,6 +505,8 @@ class App(AppNeeds, CollectionVerb):
             tls: A TLS context, for certificates that the system does not know.
             resolve: Where spaces that links name are looked for: a folder, or a function from an id to a file.
             retain: How long receipts and sessions are kept: `{"receipts": "90d", "sessions": "90d"}`.
+            inspect: Who may ask, at the server of the space, what the functions of this program do: `"owner"` for
+                owners of the space, `"off"` for none.
 
         Raises:
             SpaceHeldError: HW202. Another process has this file open.
@@ -517,6 +528,7 @@ class App(AppNeeds, CollectionVerb):
             tls=tls,
             resolve=resolve,
             retain=retain,
+            inspect=inspect,
         )
         with lasting(), Stay() as stay, self.open_with(url, options, stay.wake) as opened:
             if self._workflows:

@@ -283,6 +283,10 @@ class ServerLink:
         """Send a question; the thread calls `done`. Without it, documents are delivered like changes."""
         self._soon(lambda: self.session.ask(frame, done))
 
+    def seen(self, number: int, answer: str) -> None:
+        """Send the answer to a look of the server. Any thread."""
+        self._soon(lambda: self.session.seen(number, answer))
+
     def assume(self, doc: DocKey) -> None:
         """Assume that a document does not exist."""
         self._soon(lambda: self.session.assume(doc))

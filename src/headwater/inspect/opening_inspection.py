@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from headwater.host.storage import Storage, storage_of
+from headwater.inspect import relayed_looks
 from headwater.inspect.live_functions import drawn, last_state
 from headwater.inspect.snapshot import StoredOpening, store_opening
 from headwater.inspect.sockets import socket_registry
@@ -42,6 +43,8 @@ class OpeningInspection:
         self._closers: list[Callable[[], None]] = []
         if lease.path is not None:
             self._closers.append(socket_registry().enter(self, lease.path))
+        # Of a space of a server, which asks for its owners.
+        self._end_looks = relayed_looks.join(lease.storage, self)
 
     @contextmanager
     def locked(self, wait_s: float) -> Iterator[bool]:
@@ -85,6 +88,8 @@ class OpeningInspection:
 
     def close(self) -> None:
         """Refuse further questions, and read the last state. Idempotent."""
+        if self._end_looks is not None:
+            self._end_looks()
         if self._closers:
             self._closers.pop()()
             with self.locked(_END_S) as has_lock:

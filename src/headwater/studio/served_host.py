@@ -20,6 +20,7 @@ from headwater.machine import machine
 from headwater.server.authenticator import Authenticator
 from headwater.server.pages.backup_page import Backups, Sending
 from headwater.server.spaces.channel import Channel
+from headwater.server.spaces.client_connection import ClientConnection
 from headwater.studio import served_deeds, served_screen
 from headwater.studio.answers import AuditPage, IntentView, Report, ServerView, SessionRow
 from headwater.studio.deeds import Acted, BackupDeed, SessionDeed, TokenDeed
@@ -27,6 +28,7 @@ from headwater.studio.host import Login
 from headwater.studio.logins import Logins, StudioSession
 from headwater.studio.questions import Audit, Server
 from headwater.studio.served_inspector import ServedInspector
+from headwater.values.ids import BranchId
 from headwater.values.space_names import check_space_name
 
 if TYPE_CHECKING:
@@ -130,7 +132,7 @@ class ServedHost:
         if (login.grant, space) not in self._opened:
             self._audit_log.write("studio opened", id=grant.id, actor=login.actor, space=space)
             self._opened.add((login.grant, space))
-        return ServedInspector(self._authenticator, self._channel, grant, space, branch)
+        return ServedInspector(self._authenticator, self._channel, self._look, grant, space, branch)
 
     def _channel(self, space: str) -> Channel:
         spaces = self._authenticator.spaces
@@ -141,6 +143,23 @@ class ServedHost:
             return channel
 
         return self._awaited(find())
+
+    def _look(self, space: str, branch: BranchId, request: str, actor: str) -> list[str]:
+        """The answers of the programs that have a space open, and let owners look."""
+        channel = self._authenticator.spaces.channels.get(space)
+        clients = [
+            each
+            for each in (channel.connections.values() if channel is not None else ())
+            if isinstance(each, ClientConnection) and each.inspects and each.talk.branch == branch
+        ]
+        if not clients:
+            return []
+
+        async def ask() -> list[str]:
+            found = await asyncio.gather(*(each.look_into(request, actor) for each in clients), return_exceptions=True)
+            return [each for each in found if isinstance(each, str) and each]
+
+        return self._awaited(ask())
 
     def cannot(self, login: Login, space: str) -> dict[str, str]:
         """Tags of deeds that are not possible, with the reason."""

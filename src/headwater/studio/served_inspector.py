@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar, cast
+
+import msgspec
 
 from headwater.access.grants import Grant
 from headwater.access.rights import Right
-from headwater.errors import AccessError, ClosedError, NotFoundError, UsageError
+from headwater.errors import AccessError, ClosedError, HeadwaterError, NotFoundError, UsageError
 from headwater.inspect.document_records import SetValue
-from headwater.inspect.envelope import TraceLine
+from headwater.inspect.envelope import Request, Response, TraceLine
 from headwater.inspect.event_records import DropEvent, RedeliverEvent, SendEvent
+from headwater.inspect.function_records import FunctionQuestion, OpeningView
 from headwater.inspect.incoming import AnyCommand, AnyQuestion
 from headwater.inspect.inspector import AnsweringInspector
 from headwater.inspect.names import InspectScope
@@ -32,6 +36,11 @@ T = TypeVar("T")
 TRIES: Final = 3
 """An unused space may be closed just after it was found."""
 
+Look: TypeAlias = Callable[[str, BranchId, str, str], list[str]]
+"""Asks programs about their functions: space, branch, the request as JSON, and who asks. Returns their responses."""
+
+_decoder: Final = msgspec.json.Decoder(Response)
+
 _PAGE: Final = SessionId("studio")
 """No session: there are no documents of it."""
 
@@ -40,11 +49,21 @@ class ServedInspector(AnsweringInspector):
     """The inspector of one space for one grant. Its methods may be called in any thread but the loop's."""
 
     def __init__(
-        self, authenticator: Authenticator, channel_of: Callable[[str], Channel], grant: Grant, space: str, branch: str
+        self,
+        authenticator: Authenticator,
+        channel_of: Callable[[str], Channel],
+        look: Look,
+        grant: Grant,
+        space: str,
+        branch: str,
     ) -> None:
-        """`channel_of`: opens a space if necessary, and keeps it open for a while. Raises HeadwaterError."""
+        """`channel_of`: opens a space if necessary, and keeps it open for a while. Raises HeadwaterError.
+
+        `look`: asks the programs that have the space open.
+        """
         self._authenticator = authenticator
         self._channel_of = channel_of
+        self._look = look
         self._grant = grant
         self._space = space
         self._branch = BranchId(branch)
@@ -60,8 +79,30 @@ class ServedInspector(AnsweringInspector):
         return self._with(lambda inspector, _: inspector.mark())
 
     def answer(self, question: AnyQuestion) -> object:
-        """Answer from the store of the server."""
+        """Answer from the store of the server; for owners, with what programs answer about their functions."""
+        if isinstance(question, FunctionQuestion) and self.right >= Right.OWN:
+            live = self._looks(question)
+            if live:
+                return self._with(lambda inspector, _: (*live, *_others(inspector, question, live)))
         return self._with(lambda inspector, _: inspector.answer(question))
+
+    def _looks(self, question: FunctionQuestion) -> tuple[OpeningView, ...]:
+        """What the programs that have the space open answer, each app with a name of its own."""
+        request = Request(scope=InspectScope(branch=self._branch), ask=question)
+        text = msgspec.json.encode(request).decode()
+        found: list[OpeningView] = []
+        for answer in self._look(self._space, self._branch, text, self._actor):
+            with suppress(HeadwaterError, msgspec.MsgspecError):
+                # A program of another version, or one that is being closed.
+                response = _decoder.decode(answer.encode())
+                found += response.read(question, f"a program that has {self._space} open")
+        labels = [each.label for each in found]
+        return tuple(
+            msgspec.structs.replace(each, label=f"{each.label} ({labels[:place].count(each.label) + 1})")
+            if labels.count(each.label) > 1
+            else each
+            for place, each in enumerate(found)
+        )
 
     def carry_out(self, command: AnyCommand) -> object:
         """Carry out, if the grant has the right. Raises AccessError."""
@@ -112,6 +153,18 @@ class ServedInspector(AnsweringInspector):
             channel.storage, scope, origin="server", may_see=may_see, actor=self._actor, access=access
         )
         return inspector, may_see
+
+
+def _others(
+    inspector: StoredInspector, question: FunctionQuestion, live: tuple[OpeningView, ...]
+) -> tuple[OpeningView, ...]:
+    """What is stored of apps that no program has open."""
+    apps = {each.app for each in live}
+    try:
+        stored = cast("tuple[OpeningView, ...]", inspector.answer(question))
+    except NotFoundError:
+        return ()
+    return tuple(each for each in stored if each.app not in apps)
 
 
 def _needed(command: AnyCommand) -> Right:

@@ -9,7 +9,7 @@ Length: the rules for what is held back, and until when, need all incoming and o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeAlias
 
 from headwater.cells.pending_commit import Failure
@@ -50,6 +50,8 @@ from headwater.sync.frames import (
     FromClient,
     Hello,
     Judged,
+    Look,
+    LookAnswer,
     News,
     Observations,
     Open,
@@ -121,6 +123,8 @@ class ClientSession:
         self._later: list[int] = []
         # Released while an answer with them was on its way: the server watches them when it answers.
         self._left: set[DocKey] = set()
+        # Answers looks at the functions of the program, in its own time, by `seen`. None: refused.
+        self.on_look: Callable[[Look], None] | None = None
 
     @property
     def _session(self) -> SessionId:
@@ -235,8 +239,18 @@ class ClientSession:
                 self._take_docs(docs)
             case Observations() | Changed() | SpanKeys() | Shifted() | Pong() as answer:
                 self._answered(answer.number, answer)
+            case Look() as look:
+                if self.on_look is not None:
+                    self.on_look(look)
+                else:
+                    self.seen(look.number, "")
             case ErrorFrame(code, message, number, again):
                 self._trouble(error_of(code, message), number, again=again)
+
+    def seen(self, number: int, answer: str) -> None:
+        """Send the answer to a look; none, if the connection is another one by now."""
+        if self.phase is ClientPhase.LIVE:
+            self._line.send(LookAnswer(number, answer))
 
     def _open(self, welcome: Welcome) -> None:
         opening, opened = self._opening, self.opened
@@ -254,6 +268,7 @@ class ClientSession:
                 opening.create and opened is None,
                 proof,
                 self.attempts,
+                opening.inspect and frames.INSPECT in welcome.can,
             )
         )
 
