@@ -11,6 +11,7 @@ from headwater.errors import HeadwaterError, UsageError
 from headwater.inspect.envelope import VERSION, ErrorRecord, Response, answered
 from headwater.inspect.function_records import FunctionQuestion
 from headwater.inspect.opening_port import OpeningPort
+from headwater.inspect.space_records import GetPulse
 from headwater.machine import machine
 from headwater.values.author_text import describe
 
@@ -68,7 +69,7 @@ def _response(openings: list[OpeningPort], text: str) -> Response:
         return Response(v=VERSION, pid=pid, refused=request)
     question = request.ask
     try:
-        if not isinstance(question, FunctionQuestion) or request.do is not None or request.follow is not None:
+        if not isinstance(question, FunctionQuestion | GetPulse) or request.do is not None or request.follow is not None:
             raise UsageError("only functions are asked about here: everything else is at the server")
         inspector = LiveInspector(openings, request.scope, wait_ms=request.wait_ms)
         return answered(inspector.ask(question), pid=pid, mark=inspector.mark(question))

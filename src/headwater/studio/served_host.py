@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import quote
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -42,6 +43,9 @@ WAIT_S: Final = 30.0
 DOWNLOAD_S: Final = 30.0
 """How long the address of a download works, once."""
 
+NAMES_S: Final = 1.0
+"""How long the list of spaces is used: a new space is seen so late."""
+
 DOWNLOADS_MAX: Final = 64
 """Addresses of downloads at the same time. The oldest ends."""
 
@@ -65,6 +69,7 @@ class ServedHost:
 
     def __init__(self, authenticator: Authenticator, backups: Backups, url: str) -> None:
         self.title = url.replace("ws", "http", 1)
+        self._url = url
         self._authenticator = authenticator
         self._backups = backups
         self._loop = asyncio.get_running_loop()
@@ -72,6 +77,9 @@ class ServedHost:
         # The grants of logins, by id.
         self._grants: dict[str, Grant] = {}
         self._downloads: dict[bytes, _Download] = {}
+        # The names of spaces, by grant, as of a time: reading the folder takes the disk.
+        self._names: dict[str, tuple[float, tuple[str, ...]]] = {}
+        self._is_reading = machine().lock()
         # Which spaces a login has looked into: each is in the audit log once.
         self._opened: set[tuple[str, str]] = set()
         self.logins = Logins(self)
@@ -84,7 +92,7 @@ class ServedHost:
             "session": self._session,
             "backup": self._backup,
         }
-        self.intents: Mapping[str, Callable[[Login, Any], IntentView]] = dict.fromkeys(self.deeds, self._intent)
+        self.intents: Mapping[str, Callable[[Login, Any], object]] = dict.fromkeys(self.deeds, self._intent)
 
     # -- logging in ----------------------------------------------------------------------------------------
 
@@ -120,8 +128,30 @@ class ServedHost:
     # -- spaces --------------------------------------------------------------------------------------------
 
     def spaces(self, login: Login) -> tuple[str, ...]:
-        """The spaces that the grant may read."""
-        return served_screen.spaces_of(self._authenticator, self._grant(login))
+        """The spaces that the grant may read. In the loop: as of a second ago."""
+        grant = self._grant(login)
+        at, names = self._names.get(grant.id, (0.0, ()))
+        if machine().monotonic() - at < NAMES_S:
+            return names
+        if at and machine().thread_id() == self._thread:
+            machine().thread(lambda: self._read_names(grant), name="headwater-studio-spaces").start()
+            return names
+        return self._read_names(grant)
+
+    def _read_names(self, grant: Grant) -> tuple[str, ...]:
+        with self._is_reading:
+            names = served_screen.spaces_of(self._authenticator, grant)
+            self._names[grant.id] = machine().monotonic(), names
+        return names
+
+    def state(self, login: Login, space: str) -> str:
+        """The server has it."""
+        del login, space
+        return "server"
+
+    def url(self, space: str) -> str:
+        """The URL of a space."""
+        return f"{self._url}/{quote(space, safe='')}"
 
     def inspector(self, login: Login, space: str, branch: str) -> Inspector:
         """A new inspector of a space. Raises AccessError; the same for one that is missing."""
@@ -183,7 +213,7 @@ class ServedHost:
         grant, authenticator = self._grant(login), self._authenticator
         rows = [self._row(each) for each in self.logins.sessions()]
         view = self._in_loop(lambda: served_screen.server_view(authenticator, grant, self.title, rows))
-        names = served_screen.spaces_of(authenticator, grant)
+        names = self._read_names(grant)
         spaces = self._in_loop(lambda: served_screen.space_rows(authenticator, names))
         if not served_screen.owns_all(authenticator, grant):
             return msgspec.structs.replace(view, spaces=spaces)

@@ -20,6 +20,7 @@ from headwater.inspect.incoming import AnyCommand, AnyQuestion
 from headwater.inspect.inspector import AnsweringInspector
 from headwater.inspect.names import InspectScope
 from headwater.inspect.request import Question
+from headwater.inspect.space_records import GetPulse, Pulse
 from headwater.inspect.stored_inspector import StoredInspector, takes_app
 from headwater.inspect.workflow_records import PublishEvent
 from headwater.server.authenticator import Authenticator
@@ -80,6 +81,8 @@ class ServedInspector(AnsweringInspector):
 
     def answer(self, question: AnyQuestion) -> object:
         """Answer from the store of the server; for owners, with what programs answer about their functions."""
+        if isinstance(question, GetPulse):
+            return self._pulse()
         if isinstance(question, FunctionQuestion) and self.right >= Right.OWN:
             live = self._looks(question)
             if live:
@@ -88,14 +91,7 @@ class ServedInspector(AnsweringInspector):
 
     def _looks(self, question: FunctionQuestion) -> tuple[OpeningView, ...]:
         """What the programs that have the space open answer, each app with a name of its own."""
-        request = Request(scope=InspectScope(branch=self._branch), ask=question)
-        text = msgspec.json.encode(request).decode()
-        found: list[OpeningView] = []
-        for answer in self._look(self._space, self._branch, text, self._actor):
-            with suppress(HeadwaterError, msgspec.MsgspecError):
-                # A program of another version, or one that is being closed.
-                response = _decoder.decode(answer.encode())
-                found += response.read(question, f"a program that has {self._space} open")
+        found = [view for views in self._asked(question) for view in views]
         labels = [each.label for each in found]
         return tuple(
             msgspec.structs.replace(each, label=f"{each.label} ({labels[:place].count(each.label) + 1})")
@@ -103,6 +99,26 @@ class ServedInspector(AnsweringInspector):
             else each
             for place, each in enumerate(found)
         )
+
+    def _asked(self, question: Question[A]) -> list[A]:
+        """The answers of the programs that have the space open."""
+        request = Request(scope=InspectScope(branch=self._branch), ask=question)
+        found: list[A] = []
+        for answer in self._look(self._space, self._branch, msgspec.json.encode(request).decode(), self._actor):
+            with suppress(HeadwaterError, msgspec.MsgspecError):
+                # A program of another version, or one that is being closed.
+                found.append(_decoder.decode(answer.encode()).read(question, f"a program that has {self._space} open"))
+        return found
+
+    def _pulse(self) -> Pulse:
+        """That of the store, with those of the programs."""
+        stored = self._with(lambda inspector, _: inspector.ask(GetPulse()))
+        pulses = self._asked(GetPulse()) if self.right >= Right.OWN else []
+        if not pulses:
+            return stored
+        mark = ";".join([stored.mark, *sorted(each.mark for each in pulses)])
+        running = tuple(name for each in pulses for name in each.running)
+        return Pulse(mark=mark, seq=stored.seq, at_ms=stored.at_ms, running=running)
 
     def carry_out(self, command: AnyCommand) -> object:
         """Carry out, if the grant has the right. Raises AccessError."""

@@ -11,7 +11,7 @@ from headwater.access.grants import Grant
 from headwater.server.authenticator import Authenticator
 from headwater.server.pages.backup_page import Backups
 from headwater.studio.served_host import ServedHost
-from headwater.studio.site import studio_routes
+from headwater.studio.site import StudioSite
 
 if TYPE_CHECKING:
     from headwater.server.server import MorePages
@@ -28,7 +28,7 @@ def studio_pages(made: Callable[[ServedHost], None] = lambda _host: None) -> Mor
         made(host)
         return [
             Route("/studio/download/{code}", host.download, methods=["GET"]),
-            *studio_routes(host, host.logins, authenticator.names),
+            *StudioSite(host, host.logins, authenticator.names).routes(),
         ]
 
     return pages

@@ -159,7 +159,7 @@ class ServerSession:
             self._desk.send(ErrorFrame(wrong.code, wrong.message))
             self._end(Close.PROTOCOL, wrong.message)
 
-    def _take(self, frame: frames.FromClient, size: int) -> None:  # noqa: C901, PLR0912  # one case for each kind of frame
+    def _take(self, frame: frames.FromClient, size: int) -> None:  # noqa: C901  # one case for each kind of frame
         if self.state is not ServerState.OPEN:
             self._greet(frame)
             return
