@@ -8,10 +8,11 @@ from typing import Final, Protocol, cast
 import msgspec
 
 from headwater.errors import HeadwaterError, UsageError
+from headwater.inspect import live_functions
 from headwater.inspect.envelope import VERSION, ErrorRecord, Response, answered
 from headwater.inspect.function_records import FunctionQuestion
 from headwater.inspect.opening_port import OpeningPort
-from headwater.inspect.space_records import GetPulse
+from headwater.inspect.space_records import GetPulse, Pulse
 from headwater.machine import machine
 from headwater.values.author_text import describe
 
@@ -71,12 +72,21 @@ def _response(openings: list[OpeningPort], text: str) -> Response:
     try:
         if not isinstance(question, FunctionQuestion | GetPulse) or request.do is not None or request.follow is not None:
             raise UsageError("only functions are asked about here: everything else is at the server")
+        if isinstance(question, GetPulse):
+            return answered(_pulse(openings), pid=pid)
         inspector = LiveInspector(openings, request.scope, wait_ms=request.wait_ms)
         return answered(inspector.ask(question), pid=pid, mark=inspector.mark(question))
     except HeadwaterError as error:
         return Response(v=VERSION, pid=pid, failure=ErrorRecord.of(error))
     except Exception as bug:  # noqa: BLE001  # of ours: it must not harm the program
         return Response(v=VERSION, pid=pid, refused=describe(bug))
+
+
+def _pulse(openings: list[OpeningPort]) -> Pulse:
+    """Of the functions alone: how far the space is, the server knows."""
+    marks = ";".join(map(live_functions.mark_of, openings))
+    running = [name for opening in openings for name in live_functions.running_now(opening)]
+    return Pulse(mark=marks, seq=0, at_ms=machine().now_ms(), running=tuple(running))
 
 
 def _bounded(response: Response) -> bytes:

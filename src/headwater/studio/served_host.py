@@ -162,7 +162,7 @@ class ServedHost:
         if (login.grant, space) not in self._opened:
             self._audit_log.write("studio opened", id=grant.id, actor=login.actor, space=space)
             self._opened.add((login.grant, space))
-        return ServedInspector(self._authenticator, self._channel, self._look, grant, space, branch)
+        return ServedInspector(self._authenticator, grant, space, branch, channel_of=self._channel, look=self._look)
 
     def _channel(self, space: str) -> Channel:
         spaces = self._authenticator.spaces

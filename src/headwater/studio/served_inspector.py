@@ -52,11 +52,12 @@ class ServedInspector(AnsweringInspector):
     def __init__(
         self,
         authenticator: Authenticator,
-        channel_of: Callable[[str], Channel],
-        look: Look,
         grant: Grant,
         space: str,
         branch: str,
+        *,
+        channel_of: Callable[[str], Channel],
+        look: Look,
     ) -> None:
         """`channel_of`: opens a space if necessary, and keeps it open for a while. Raises HeadwaterError.
 
