@@ -16,6 +16,29 @@ F = TypeVar("F", bound=Callable[..., Any])
 LISTEN: Final = "127.0.0.1:8400"
 
 
+# --- studio ---------------------------------------------------------------------------------------------------
+
+
+@click.command("studio")
+@click.argument("place", required=False, metavar="[FILE|FOLDER|URL]")
+@click.option("--read-only", is_flag=True, help="Change nothing from the page.")
+@click.option("--no-browser", is_flag=True, help="Print the link, and open no browser.")
+@click.option(
+    "--port", type=click.IntRange(0, 65_535), metavar="N", help="Listen at this port. Default: the first free one from 8411."
+)
+@action("studio_actions", on_server)
+def serve_studio() -> None:
+    """Look at a space on a web page, and act on it.
+
+    \b
+    headwater studio shop.db
+    headwater studio --read-only --no-browser shop.db
+    headwater studio ws://host:8400/shop
+
+    Only you can open the page: its link works once, for 60 seconds. A program may have the file open or not.
+    """
+
+
 # --- serve ----------------------------------------------------------------------------------------------------
 
 

@@ -22,6 +22,7 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
     "Start": {
         "run": "workflow_syntax:run_app",
         "dev": "workflow_syntax:dev",
+        "studio": "care_syntax:serve_studio",
     },
     "Data": {
         "ls": "data_syntax:list_documents",

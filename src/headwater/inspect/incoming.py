@@ -10,10 +10,10 @@ from headwater.inspect.document_records import DocumentQuestion, SetValue
 from headwater.inspect.envelope import VERSION, Request
 from headwater.inspect.event_records import EventCommand, EventQuestion
 from headwater.inspect.function_records import FunctionQuestion
-from headwater.inspect.space_records import ChangeBranch, SpaceQuestion
+from headwater.inspect.space_records import ChangeBranch, GetPulse, SpaceQuestion
 from headwater.inspect.workflow_records import WorkflowCommand, WorkflowQuestion
 
-AnyQuestion: TypeAlias = FunctionQuestion | EventQuestion | DocumentQuestion | SpaceQuestion | WorkflowQuestion
+AnyQuestion: TypeAlias = FunctionQuestion | EventQuestion | DocumentQuestion | SpaceQuestion | GetPulse | WorkflowQuestion
 AnyCommand: TypeAlias = SetValue | ChangeBranch | EventCommand | WorkflowCommand
 
 

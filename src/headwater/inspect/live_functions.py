@@ -130,8 +130,13 @@ def opening_fields(opening: OpeningPort, *, busy: bool) -> dict[str, Any]:
         "actor": opening.space.actor or "",
         "at_ms": int(machine().time() * 1000),
         "busy": busy,
-        "running": (*_handled_now(opening), *(node.name for node in list(opening.space.scheduler.runner.stack))),
+        "running": running_now(opening),
     }
+
+
+def running_now(opening: OpeningPort) -> tuple[str, ...]:
+    """Functions that are running, outermost first."""
+    return (*_handled_now(opening), *(node.name for node in list(opening.space.scheduler.runner.stack)))
 
 
 def _nodes(opening: OpeningPort) -> list[Node]:

@@ -19,7 +19,7 @@ from headwater.inspect.names import InspectScope, check_space, labelled
 from headwater.inspect.opening_port import OpeningPort
 from headwater.inspect.request import Question
 from headwater.inspect.space_reading import change_branch
-from headwater.inspect.space_records import ChangeBranch, SpaceQuestion
+from headwater.inspect.space_records import ChangeBranch, GetPulse, Pulse, SpaceQuestion
 from headwater.inspect.workflow_records import WorkflowQuestion
 from headwater.machine import machine
 from headwater.runtime.workflows.hub import Hub, hub_of
@@ -76,6 +76,8 @@ class LiveInspector(AnsweringInspector):
             live_events.settle_disk(self._openings[0])
             return documents.answer(self._openings[0].storage, self._scope.branch, question)
         match question:
+            case GetPulse():
+                return self._pulse()
             case ListEvents():
                 return self._events(question)
             case ShowEvent():
@@ -85,6 +87,14 @@ class LiveInspector(AnsweringInspector):
             case _:
                 apps = tuple(opening.app for opening in self._openings if opening.space.is_main)
                 return workflow_queries.answer(self._hub(), question, apps)
+
+    def _pulse(self) -> Pulse:
+        head = self._openings[0].storage.call(lambda engine: engine.head)
+        marks = [*map(live_functions.mark_of, self._openings), workflow_queries.mark_of(self._hub())]
+        running = [name for opening in self._openings for name in live_functions.running_now(opening)]
+        return Pulse(
+            mark=f"{head};{';'.join(marks)}", seq=head, at_ms=int(machine().time() * 1000), running=tuple(running)
+        )
 
     def _functions(self, question: FunctionQuestion) -> tuple[OpeningView, ...]:
         """One view for each opening, or for that of one app."""

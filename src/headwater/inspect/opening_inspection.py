@@ -37,6 +37,7 @@ class OpeningInspection:
         self._lock = space.lock
         self._lease = lease
         self.is_in_memory = lease.path is None
+        self.file = lease.path or ""
         self._is_complete = True
         self._last_state: StoredOpening | None = None
         self._names: dict[str, str] = {}

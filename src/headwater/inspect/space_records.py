@@ -106,6 +106,16 @@ class FoundDocuments(msgspec.Struct, frozen=True, kw_only=True):
     """False: the bound of time or documents was reached."""
 
 
+class Pulse(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether anything has changed, and how far the space is. Cheap: no function is read."""
+
+    mark: str
+    seq: int
+    at_ms: int
+    running: tuple[str, ...] = ()
+    """Functions that are running, outermost first."""
+
+
 class BranchWritten(msgspec.Struct, frozen=True, kw_only=True):
     """A branch was made or merged."""
 
@@ -160,6 +170,10 @@ class FindDocuments(Question[FoundDocuments], frozen=True, kw_only=True, tag="fi
     """The number of documents before this page."""
     limit: int = 200
     documents_max: int = 100_000
+
+
+class GetPulse(Question[Pulse], frozen=True, kw_only=True, tag="pulse"):
+    """A mark that differs after each change."""
 
 
 SpaceQuestion: TypeAlias = ListBranches | CompareDocuments | ListCommits | ListKinds | FindDocuments

@@ -37,7 +37,7 @@ from headwater.inspect.observed_functions import observed_openings
 from headwater.inspect.request import Question
 from headwater.inspect.snapshot import StoredOpening, stored_openings
 from headwater.inspect.space_reading import change_branch
-from headwater.inspect.space_records import ChangeBranch, SpaceQuestion
+from headwater.inspect.space_records import ChangeBranch, GetPulse, Pulse, SpaceQuestion
 from headwater.inspect.workflow_records import WorkflowQuestion
 from headwater.runtime.workflows.hub import Hub, hub_of
 from headwater.scheduler.inspect.smaller_snapshots import fewer
@@ -112,6 +112,8 @@ class StoredInspector(AnsweringInspector):
         if isinstance(question, DocumentQuestion | SpaceQuestion):
             return documents.answer(self._storage, self._scope.branch, question, self._may_see)
         match question:
+            case GetPulse():
+                return Pulse(mark=self.mark(), seq=call(lambda engine: engine.head), at_ms=SystemClock().now_ms())
             case ListEvents():
                 listing = stored_events.waiting if question.waiting else stored_events.failed
                 listing = stored_events.leaving if question.outgoing else listing

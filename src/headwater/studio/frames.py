@@ -128,7 +128,7 @@ class Answer(_FromServer, frozen=True, kw_only=True, tag="answer", omit_defaults
     """The function that has been running for more than 300 ms; empty: none."""
     same: bool = False
     """Nothing has changed since `mark`: there is no record."""
-    record: msgspec.Raw = msgspec.Raw()
+    record: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
 class Delta(_FromServer, frozen=True, kw_only=True, tag="delta", omit_defaults=True):
@@ -145,7 +145,8 @@ class Delta(_FromServer, frozen=True, kw_only=True, tag="delta", omit_defaults=T
     busy: str = ""
     partial: bool = False
     """The record changes the last one, and does not replace it (`GraphDelta`)."""
-    record: msgspec.Raw = msgspec.Raw()
+    record: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    """Missing: the last record stays, and only the other fields have changed."""
 
 
 class Done(_FromServer, frozen=True, kw_only=True, tag="done"):

@@ -39,6 +39,9 @@ class StudioHost(Protocol):
     deeds: Mapping[str, Callable[[Login, Any], object]]
     """Deeds that the host does itself, by tag: each returns a `Report`."""
 
+    intents: Mapping[str, Callable[[Login, Any], object]]
+    """What such a deed is about to do, by tag: each returns an `IntentView`."""
+
     def admit(self, token: str, peer: str) -> Login:
         """The login of a token that a person typed. Raises AccessError."""
         ...
@@ -53,6 +56,14 @@ class StudioHost(Protocol):
 
     def inspector(self, login: Login, space: str, branch: str) -> Inspector:
         """A new inspector of a space. The caller closes it. Raises HeadwaterError."""
+        ...
+
+    def state(self, login: Login, space: str) -> str:
+        """live: a program has it open. closed: nobody has. server: it is there. Cheap, and opens no file."""
+        ...
+
+    def url(self, space: str) -> str:
+        """The URL of a space, for command lines."""
         ...
 
     def cannot(self, login: Login, space: str) -> dict[str, str]:
