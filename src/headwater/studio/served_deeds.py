@@ -32,7 +32,7 @@ def check_deed(authenticator: Authenticator, grant: Grant, deed: ServerDeed, spa
             pass
 
 
-def intent(authenticator: Authenticator, deed: ServerDeed, space: str) -> IntentView:
+def intent(authenticator: Authenticator, deed: ServerDeed, space: str, url: str) -> IntentView:
     """What a deed is about to do. Raises UsageError, NotFoundError."""
     match deed:
         case TokenDeed(act="create"):
@@ -42,7 +42,7 @@ def intent(authenticator: Authenticator, deed: ServerDeed, space: str) -> Intent
             sentence = f"Create a token that can {rights.word} {where}{f' as {whom}' if whom else ''}"
             roles = f" with the role {', '.join(deed.roles)}" if deed.roles else ""
             until = f"; it expires after {deed.expires}" if deed.expires else "; it does not expire"
-            return _intent(f"{sentence}{roles}{until}", command_of(deed, space), "Create token", asks=False)
+            return _intent(f"{sentence}{roles}{until}", command_of(deed, space, url), "Create token", asks=False)
         case TokenDeed():
             grant = _found(authenticator, deed.id)
             where = "every space" if grant.space == EVERY_SPACE else f"the space {grant.space}"
@@ -50,20 +50,20 @@ def intent(authenticator: Authenticator, deed: ServerDeed, space: str) -> Intent
                 f"Revoke {grant.kind} {grant.id}{f' ({grant.note})' if grant.note else ''}, which can {grant.can.word} "
                 f"{where}: its connections end at once, and it never works again"
             )
-            return _intent(sentence, command_of(deed, space), f"Revoke {grant.id}", asks=True)
+            return _intent(sentence, command_of(deed, space, url), f"Revoke {grant.id}", asks=True)
         case SessionDeed():
             what = "the login" if deed.id.startswith(LOGIN) else "the session of a client; its program connects again"
             return _intent(f"End {what}", "", "End session", asks=True)
         case BackupDeed():
             sentence = f"Download a copy of the whole space {space}"
-            return _intent(sentence, command_of(deed, space), "Download", asks=False)
+            return _intent(sentence, command_of(deed, space, url), "Download", asks=False)
 
 
 def _intent(sentence: str, command: str, button: str, *, asks: bool) -> IntentView:
     return IntentView(sentence=sentence, command=command, button=button, asks=asks, allowed=True, why_not="")
 
 
-def command_of(deed: ServerDeed, space: str) -> str:
+def command_of(deed: ServerDeed, space: str, url: str) -> str:
     """The same deed on the command line of the server's machine; empty: there is none."""
     match deed:
         case TokenDeed(act="create"):
@@ -77,7 +77,7 @@ def command_of(deed: ServerDeed, space: str) -> str:
         case TokenDeed():
             return f"headwater token revoke {quote(deed.id)}"
         case BackupDeed():
-            return f"headwater backup --space {quote(space)} FILE.db"
+            return f"headwater backup FILE.db --url {quote(url)}"
         case SessionDeed():
             return ""
 
@@ -99,7 +99,7 @@ def _found(authenticator: Authenticator, grant_id: str) -> Grant:
 def carry_out_token(authenticator: Authenticator, deed: TokenDeed, space: str) -> Report:
     """Create or revoke. Writes files: not in the loop."""
     access = authenticator.spaces.access
-    command = command_of(deed, space)
+    command = command_of(deed, space, "")
     if deed.act == "revoke":
         gone = access.revoke(deed.id)
         return Report(sentence=f"{gone.kind} {gone.id} is revoked; its connections end", command=command)

@@ -242,7 +242,7 @@ class ServedHost:
     def _intent(self, login: Login, deed: served_deeds.ServerDeed) -> IntentView:
         space = self._space(login, deed)
         served_deeds.check_deed(self._authenticator, self._grant(login), deed, space)
-        return served_deeds.intent(self._authenticator, deed, space)
+        return served_deeds.intent(self._authenticator, deed, space, self.url(space))
 
     def _space(self, login: Login, deed: Acted) -> str:
         return deed.space or next(iter(self.spaces(login)), "")
@@ -275,7 +275,7 @@ class ServedHost:
         while len(self._downloads) >= DOWNLOADS_MAX:
             del self._downloads[next(iter(self._downloads))]
         self._downloads[_hash(code)] = _Download(machine().monotonic() + DOWNLOAD_S, grant, space)
-        command = served_deeds.command_of(deed, space)
+        command = served_deeds.command_of(deed, space, self.url(space))
         sentence = f"a copy of {space} is made and sent; the address works once, for {DOWNLOAD_S:.0f} s"
         return Report(sentence=sentence, command=command, download=f"/studio/download/{code}")
 
