@@ -24,11 +24,14 @@ LISTEN: Final = "127.0.0.1:8400"
 @click.option("--read-only", is_flag=True, help="Change nothing from the page.")
 @click.option("--no-browser", is_flag=True, help="Print the link, and open no browser.")
 @click.option(
-    "--port", type=click.IntRange(0, 65_535), metavar="N", help="Listen at this port. Default: the first free one from 8411."
+    "--port",
+    type=click.IntRange(0, 65_535),
+    metavar="N",
+    help="Listen at this port. Default: the first free one from 8411.",
 )
 @action("studio_actions", on_server)
 def serve_studio() -> None:
-    """Look at a space on a web page, and act on it.
+    r"""Look at a space on a web page, and act on it.
 
     \b
     headwater studio shop.db

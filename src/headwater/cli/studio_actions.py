@@ -15,9 +15,7 @@ from headwater.studio.local_host import FileHost
 from headwater.studio.local_server import LocalServer
 
 
-def serve_studio(
-    *, place: str | None, read_only: bool, no_browser: bool, port: int | None, target: Target
-) -> None:
+def serve_studio(*, place: str | None, read_only: bool, no_browser: bool, port: int | None, target: Target) -> None:
     """Carry out `studio`."""
     if place is not None:
         if target.given_url is not None:

@@ -13,6 +13,7 @@ import msgspec
 from headwater.cells.rejection import refusal
 from headwater.errors import AddressError, ConflictError, InvariantError, NotFoundError, RejectedError
 from headwater.host.storage import Storage
+from headwater.inspect import space_reading
 from headwater.inspect.document_reading import read_document
 from headwater.inspect.document_records import (
     DOCUMENTS_MAX,
@@ -25,7 +26,6 @@ from headwater.inspect.document_records import (
     WriteReport,
 )
 from headwater.inspect.lookup import find_branch, key_prefixes, missing_document, missing_value
-from headwater.inspect import space_reading
 from headwater.inspect.space_records import SpaceQuestion
 from headwater.inspect.stored_events import SYSTEM, is_system
 from headwater.runtime.attached_replica import AttachedReplica
@@ -160,8 +160,10 @@ def write_through(replica: AttachedReplica, command: SetValue, declared: Declare
             raise coded
         case Conflict() as conflict if command.unless_after is not None:
             name = address_text(doc)
-            message = f"{name} was written after commit {command.unless_after}, which was shown; `headwater history {name}` tells by whom"
-            raise ConflictError(message, doc=doc, reason=conflict.reason)
+            message = f"{name} was written after commit {command.unless_after}, which was shown"
+            raise ConflictError(
+                f"{message}; `headwater history {name}` tells what was written", doc=doc, reason=conflict.reason
+            )
         case rejected:
             raise RejectedError(rejected.reason)
 

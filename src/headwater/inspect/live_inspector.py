@@ -7,8 +7,17 @@ from typing import Any, Final, TypeVar
 
 from headwater.errors import ClosedError, UsageError
 from headwater.host.system_clock import SystemClock
-from headwater.inspect import documents, live_delivery, live_events, live_functions, workflow_commands, workflow_queries
+from headwater.inspect import (
+    documents,
+    live_declared,
+    live_delivery,
+    live_events,
+    live_functions,
+    workflow_commands,
+    workflow_queries,
+)
 from headwater.inspect import function_records as records
+from headwater.inspect.declared_records import DeclaredQuestion, RefetchResource
 from headwater.inspect.document_records import DocumentQuestion, SetValue
 from headwater.inspect.envelope import WAIT_MS, TraceLine
 from headwater.inspect.event_records import EventCommand, EventReport, ListEvents, ListPieces, ShowEvent
@@ -75,6 +84,8 @@ class LiveInspector(AnsweringInspector):
         if isinstance(question, DocumentQuestion | SpaceQuestion):
             live_events.settle_disk(self._openings[0])
             return documents.answer(self._openings[0].storage, self._scope.branch, question)
+        if isinstance(question, DeclaredQuestion):
+            return live_declared.answer(self._openings, question, self._wait_s)
         match question:
             case GetPulse():
                 return self._pulse()
@@ -145,6 +156,8 @@ class LiveInspector(AnsweringInspector):
         self._check_open()
         if isinstance(command, SetValue):
             return documents.write(self._openings[0].storage, self._scope.branch, command)
+        if isinstance(command, RefetchResource):
+            return live_declared.refetch(self._openings, command, self._wait_s)
         if isinstance(command, ChangeBranch):
             live_events.settle_disk(self._openings[0])
             return change_branch(self._openings[0].storage, self._scope.branch, command)

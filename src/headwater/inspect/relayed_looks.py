@@ -70,7 +70,11 @@ def _response(openings: list[OpeningPort], text: str) -> Response:
         return Response(v=VERSION, pid=pid, refused=request)
     question = request.ask
     try:
-        if not isinstance(question, FunctionQuestion | GetPulse) or request.do is not None or request.follow is not None:
+        if (
+            not isinstance(question, FunctionQuestion | GetPulse)
+            or request.do is not None
+            or request.follow is not None
+        ):
             raise UsageError("only functions are asked about here: everything else is at the server")
         if isinstance(question, GetPulse):
             return answered(_pulse(openings), pid=pid)

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from headwater.errors import RejectedError, UsageError
 from headwater.host.storage import Storage
-from headwater.inspect.document_records import DocumentRow
+from headwater.inspect.document_records import MISSING, DocumentRow
 from headwater.inspect.lookup import find_branch, key_prefixes
 from headwater.inspect.space_records import (
     COMMITS_MAX,
@@ -133,7 +133,7 @@ def compare(engine: Engine, branch: BranchId, question: CompareDocuments, sees: 
             DifferenceReport(
                 document=address_text(change.doc),
                 address=address_text(change.doc, change.path),
-                **sides,  # type: ignore[arg-type]
+                **sides,
             )
         )
     return Differences(differences=tuple(found), older=older, newer=newer, is_complete=True)
@@ -291,7 +291,7 @@ def find_documents(engine: Engine, branch: BranchId, question: FindDocuments, se
         found.sort(key=lambda row: sort_key(value_at(row[2], path)), reverse=question.descending)
     start = max(question.after, 0)
     rows = tuple(
-        DocumentRow(address=address_text(doc), seq=seq, value=to_json(value))
+        DocumentRow(address=address_text(doc), seq=seq, value=MISSING if value is ABSENT else to_json(value))
         for doc, seq, value in found[start : start + max(min(question.limit, 1000), 1)]
     )
     return FoundDocuments(documents=rows, found=len(found), scanned=scanned, is_complete=is_complete)
@@ -313,7 +313,5 @@ def change_branch(storage: Storage, branch: str, command: ChangeBranch) -> Branc
     match outcome.verdict:
         case Committed(seq):
             return BranchWritten(seq=seq, documents=len(outcome.commit.operations))
-        case None:
-            raise AssertionError
         case rejected:
             raise RejectedError(rejected.reason)

@@ -15,6 +15,7 @@ from headwater.host.storage import Storage
 from headwater.host.system_clock import SystemClock
 from headwater.inspect import documents, stored_events, stored_pieces, workflow_commands, workflow_queries
 from headwater.inspect import function_records as records
+from headwater.inspect.declared_records import DeclaredQuestion, RefetchResource
 from headwater.inspect.document_records import DocumentQuestion, SetValue
 from headwater.inspect.envelope import TraceLine
 from headwater.inspect.event_records import (
@@ -111,6 +112,9 @@ class StoredInspector(AnsweringInspector):
             return self._functions(question)
         if isinstance(question, DocumentQuestion | SpaceQuestion):
             return documents.answer(self._storage, self._scope.branch, question, self._may_see)
+        if isinstance(question, DeclaredQuestion):
+            # They are known where the app is open.
+            return ()
         match question:
             case GetPulse():
                 return Pulse(mark=self.mark(), seq=call(lambda engine: engine.head), at_ms=SystemClock().now_ms())
@@ -202,6 +206,8 @@ class StoredInspector(AnsweringInspector):
         match command:
             case SetValue():
                 return documents.write(self._storage, self._scope.branch, command, self._access)
+            case RefetchResource():
+                raise UsageError("no program has the space open, so nothing can be requested")
             case ChangeBranch():
                 return change_branch(self._storage, self._scope.branch, command)
             case DropEvent():

@@ -18,7 +18,7 @@ from headwater.values.strict_json import parse_json
 from headwater.values.tree import ABSENT, Maybe, Value, get, is_array, is_map
 
 _CONDITION: Final = re.compile(
-    r"\s*(?P<path>[^\s=!<>]+)\s*(?P<op>!=|<=|>=|=|<|>|\b(?:in|contains|exists)\b)\s*(?P<rest>.*)", re.S
+    r"\s*(?P<path>[^\s=!<>]+)\s*(?P<op>!=|<=|>=|=|<|>|\b(?:in|contains|exists)\b)\s*(?P<rest>.*)", re.DOTALL
 )
 _AND: Final = re.compile(r"\s+and\s+")
 _WHERE_MAX: Final = 2000

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from headwater.errors import ConflictError, NotFoundError, UsageError
 from headwater.inspect.command_sentences import input_sentence, publish_sentence, run_sentence, workflow_sentence
+from headwater.inspect.declared_records import RefetchResource
 from headwater.inspect.document_records import MISSING, GetValue, SetValue
 from headwater.inspect.event_records import DropEvent, RedeliverEvent, SendEvent, ShowEvent
 from headwater.inspect.function_records import GetGraph
@@ -29,7 +30,7 @@ def carry_out(inspector: Inspector, deed: deeds.Acted, *, actor: str, place: str
     return Report(sentence=sentence, command=words_of(deed).line(place), seq=seq, opens=opens)
 
 
-def _done(inspector: Inspector, deed: deeds.Acted, actor: str) -> tuple[str, int, str]:  # noqa: PLR0911  # one for each
+def _done(inspector: Inspector, deed: deeds.Acted, actor: str) -> tuple[str, int, str]:  # noqa: C901, PLR0911  # one for each
     """The sentence, the commit, and what to open."""
     match deed:
         case deeds.SetDeed():
@@ -51,12 +52,17 @@ def _done(inspector: Inspector, deed: deeds.Acted, actor: str) -> tuple[str, int
             changed = count_text(made.documents, "document")
             return f"{deed.branch} merged into {deed.into} at {made.seq}: {changed} changed", made.seq, ""
         case deeds.SendDeed():
-            return _sent(inspector, SendEvent(handler=deed.handler, fields=deed.fields, name=deed.id, timeout_ms=EVENT_MS))
+            return _sent(
+                inspector, SendEvent(handler=deed.handler, fields=deed.fields, name=deed.id, timeout_ms=EVENT_MS)
+            )
         case deeds.ResendDeed():
             handler = inspector.ask(ShowEvent(event=deed.event)).handler.removesuffix("()")
             if not handler:
                 raise UsageError(f"{deed.event} has no handler that it could be sent to again", event=deed.event)
             return _sent(inspector, SendEvent(handler=handler, fields=deed.fields, timeout_ms=EVENT_MS))
+        case deeds.RefetchDeed():
+            resource = inspector.do(RefetchResource(node=deed.resource))
+            return f"{resource.label} is requested now", 0, ""
         case deeds.EventDeed(act="redeliver"):
             found = inspector.do(RedeliverEvent(event=deed.event, timeout_ms=EVENT_MS))
             return f"{found.event} was delivered again: {_ended(found.state, found.reason)}", 0, f"events/{found.event}"
@@ -104,7 +110,11 @@ def _check_writer(inspector: Inspector, deed: Any) -> None:  # noqa: ANN401  # o
 
 def _sent(inspector: Inspector, command: SendEvent) -> tuple[str, int, str]:
     found = inspector.do(command)
-    return f"{found.event} was sent to {command.handler}: {_ended(found.state, found.reason)}", 0, f"events/{found.event}"
+    return (
+        f"{found.event} was sent to {command.handler}: {_ended(found.state, found.reason)}",
+        0,
+        f"events/{found.event}",
+    )
 
 
 def _ended(state: str, reason: str) -> str:
@@ -145,5 +155,3 @@ def _check_seen(inspector: Inspector, deed: deeds.RunDeed) -> None:
     said = details.decisions[-1].sentence if details.decisions else run.state
     message = f"run {deed.number} has moved on since it was shown: {said}"
     raise ConflictError(f"{message}. Nothing was done; look at it again", run=deed.number)
-
-

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from headwater.inspect.event_records import EventReport, PieceReport
-from headwater.workflow.wording.views import DecisionView, FlowView, InputView, RunLine, RunView
+from headwater.workflow.wording.views import DecisionView, FlowView, InputView, RunView
 
 Tone: TypeAlias = Literal["failed", "running", "waiting", "invalid", "clean", "never-ran", "dormant", "document"]
 """The state of a box: the first that one of its members has, in this order."""
@@ -649,6 +649,8 @@ class ResourceRow(_View, frozen=True, kw_only=True):
     requests: int
     error: str
     observed: bool
+    at_ms: int
+    """When the last answer came; 0: never."""
     value: ValueText | None
 
 

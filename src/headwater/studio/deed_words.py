@@ -15,7 +15,10 @@ _RUN: Final[dict[str, tuple[str, str]]] = {
     "retry": ("Retry", "Run {number} is tried again now."),
     "cancel": ("Cancel run", "Run {number} is given up; what it was about is skipped."),
     "abandon": ("Abandon", "Run {number} is put aside with its result, and the workflow goes on without it."),
-    "applied": ("It happened", "The call of run {number} counts as done, with this result; the run goes on from there."),
+    "applied": (
+        "It happened",
+        "The call of run {number} counts as done, with this result; the run goes on from there.",
+    ),
     "not_applied": ("It did not happen", "The call of run {number} counts as not done; it is planned anew."),
     "skip": ("Skip", "Run {number} goes on without its call, whatever became of it."),
     "again": ("Look again", "Whether the call of run {number} happened is looked up once more."),
@@ -83,7 +86,13 @@ def words_of(deed: deeds.Acted) -> Words:  # noqa: PLR0911  # one for each deed
             return Words(
                 button="Fork",
                 sentence=f"A branch {deed.name} starts from {deed.branch} {at}. Nothing is copied, and {deed.branch} stays as it is.",
-                command=("fork", deed.name, "--from", deed.branch, *(() if deed.at is None else ("--at", str(deed.at)))),
+                command=(
+                    "fork",
+                    deed.name,
+                    "--from",
+                    deed.branch,
+                    *(() if deed.at is None else ("--at", str(deed.at))),
+                ),
             )
         case deeds.MergeDeed():
             return Words(

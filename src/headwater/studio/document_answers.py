@@ -6,6 +6,7 @@ from collections import Counter
 from shlex import quote
 from typing import Final
 
+from headwater.draw.node_captions import titled
 from headwater.errors import HeadwaterError, NotFoundError
 from headwater.inspect.document_records import MISSING, DocumentRow, GetHistory, GetValue, ListDocuments
 from headwater.inspect.function_records import GetGraph
@@ -15,7 +16,6 @@ from headwater.machine import machine
 from headwater.studio import answers, questions
 from headwater.studio.limits import DIFFERENCES, PAGE_MAX, QUERY_ROWS, VALUE_BYTES, VALUE_BYTES_MAX
 from headwater.studio.value_texts import value_text
-from headwater.draw.node_captions import titled
 from headwater.values.address import address_text, parse_address
 
 _ROW_BYTES: Final = 2048
@@ -35,7 +35,7 @@ def _limit(wanted: int) -> int:
     return max(1, min(wanted, PAGE_MAX))
 
 
-def title_of(address: str, value: object) -> str:
+def title_of(value: object) -> str:
     """The text of the field that names the document; else nothing."""
     if isinstance(value, dict):
         for name in _TITLES:
@@ -86,7 +86,7 @@ def documents(inspector: Inspector, question: questions.Documents) -> answers.Do
 def _row(row: DocumentRow) -> answers.DocumentRow:
     value = None if row.value is MISSING else value_text(row.value, _ROW_BYTES)
     return answers.DocumentRow(
-        address=row.address, title=title_of(row.address, row.value), seq=row.seq, deleted=row.deleted, value=value
+        address=row.address, title=title_of(row.value), seq=row.seq, deleted=row.deleted, value=value
     )
 
 
@@ -118,7 +118,7 @@ def document(inspector: Inspector, question: questions.DocumentQuestion) -> answ
         why_not = f"this is the past, at commit {question.at}"
     return answers.DocumentView(
         address=found.address,
-        title="" if steps else title_of(name, found.value),
+        title="" if steps else title_of(found.value),
         exists=True,
         seq=found.seq,
         at_ms=changed[0].at_ms if changed else 0,
@@ -248,9 +248,7 @@ def difference(inspector: Inspector, question: questions.Difference) -> answers.
                 newer=newer,
             )
         )
-    return answers.DifferenceView(
-        lines=tuple(lines), cut=not found.is_complete, older=found.older, newer=found.newer
-    )
+    return answers.DifferenceView(lines=tuple(lines), cut=not found.is_complete, older=found.older, newer=found.newer)
 
 
 def branches(inspector: Inspector, _question: questions.Branches) -> answers.BranchesView:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from headwater.errors import HeadwaterError
+from headwater.inspect.declared_records import ListHandlers, ListResources
+from headwater.inspect.document_records import MISSING
 from headwater.inspect.event_records import EventReport, ListEvents, ListPieces, ShowEvent
-from headwater.inspect.function_records import GetActivity, GetGraph
+from headwater.inspect.function_records import GetActivity
 from headwater.inspect.inspector import Inspector
 from headwater.studio import answers, questions
 from headwater.studio.limits import PAGE_MAX
-from headwater.studio.value_texts import first_line
+from headwater.studio.value_texts import first_line, optional_text, value_text
+
+_VALUE_BYTES: Final = 2048
+"""Bytes of a value in a list."""
 
 
 def _listed(inspector: Inspector, state: str) -> tuple[EventReport, ...]:
@@ -78,18 +84,39 @@ def event(inspector: Inspector, question: questions.EventQuestion) -> answers.Ev
 
 
 def handlers(inspector: Inspector, _question: questions.Handlers) -> answers.HandlersView:
-    """The handlers of all openings."""
+    """The handlers of all openings; of a closed file their names."""
+    rows = [
+        answers.HandlerRow(
+            name=each.handler,
+            app=each.app,
+            known=True,
+            parameters=tuple(
+                answers.Parameter(
+                    name=parameter.name,
+                    type=parameter.type,
+                    default=None if parameter.default is MISSING else value_text(parameter.default).text,
+                )
+                for parameter in each.parameters
+            ),
+        )
+        for each in inspector.ask(ListHandlers())
+    ]
+    if not rows:
+        rows = _stored_handlers(inspector)
+    return answers.HandlersView(handlers=tuple(sorted(rows, key=lambda row: (row.app, row.name))))
+
+
+def _stored_handlers(inspector: Inspector) -> list[answers.HandlerRow]:
     try:
         views = inspector.ask(GetActivity())
     except HeadwaterError:
-        return answers.HandlersView(handlers=())
-    rows = [
+        return []
+    return [
         answers.HandlerRow(name=each.name, app=view.label, parameters=(), known=False)
         for view in views
         for each in view.activities
         if each.kind == "handler"
     ]
-    return answers.HandlersView(handlers=tuple(sorted(rows, key=lambda row: (row.app, row.name))))
 
 
 def pieces(inspector: Inspector, question: questions.Pieces) -> answers.PiecesPage:
@@ -101,14 +128,28 @@ def pieces(inspector: Inspector, question: questions.Pieces) -> answers.PiecesPa
     start = max(question.after, 0)
     page = found[start : start + max(1, min(question.limit, PAGE_MAX))]
     end = start + len(page)
-    return answers.PiecesPage(
-        pieces=page, patterns=patterns, total=len(found), next=end if end < len(found) else 0
-    )
+    return answers.PiecesPage(pieces=page, patterns=patterns, total=len(found), next=end if end < len(found) else 0)
 
 
 def resources(inspector: Inspector, question: questions.Resources) -> answers.ResourcesPage:
-    """Resources, with what `headwater why` says of each."""
-    from headwater.inspect.function_records import ExplainNode  # noqa: PLC0415
-
-    del question, ExplainNode, GetGraph
-    return answers.ResourcesPage(resources=(), total=0, next=0)
+    """One page of resources."""
+    found = sorted(inspector.ask(ListResources()), key=lambda each: (each.app, each.label))
+    start = max(question.after, 0)
+    page = found[start : start + max(1, min(question.limit, PAGE_MAX))]
+    end = start + len(page)
+    rows = tuple(
+        answers.ResourceRow(
+            node=each.node,
+            name=each.label,
+            app=each.app,
+            state="requesting" if each.requesting else each.state,
+            why=each.why,
+            requests=each.requests,
+            error=each.error,
+            observed=each.observed,
+            value=optional_text(each.value, _VALUE_BYTES),
+            at_ms=each.at_ms,
+        )
+        for each in page
+    )
+    return answers.ResourcesPage(resources=rows, total=len(found), next=end if end < len(found) else 0)

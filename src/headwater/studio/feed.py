@@ -120,7 +120,7 @@ class Feed:
         while True:
             try:
                 job = self._jobs.get(timeout=self._pause())
-            except Exception as error:  # noqa: BLE001  # the queue's own Empty, which has no name outside of its module
+            except Exception as error:  # the queue's own Empty, which has no name outside of its module
                 if type(error).__name__ != "Empty":
                     raise
                 job = None

@@ -180,8 +180,8 @@ class Gone(_FromServer, frozen=True, kw_only=True, tag="gone"):
 
 ServerFrame: TypeAlias = Welcome | Answer | Delta | Done | Trouble | Gone
 
-_page: Final = msgspec.json.Decoder(PageFrame)
-_server: Final = msgspec.json.Decoder(ServerFrame)
+_page: Final[msgspec.json.Decoder[PageFrame]] = msgspec.json.Decoder(PageFrame)
+_server: Final[msgspec.json.Decoder[ServerFrame]] = msgspec.json.Decoder(ServerFrame)
 _encoder: Final = msgspec.json.Encoder()
 
 

@@ -23,7 +23,14 @@ from headwater.studio.value_texts import first_line, sentence_parts, value_text
 from headwater.values.text import inert
 
 TONES: Final[tuple[answers.Tone, ...]] = (
-    "failed", "running", "waiting", "invalid", "clean", "never-ran", "dormant", "document",
+    "failed",
+    "running",
+    "waiting",
+    "invalid",
+    "clean",
+    "never-ran",
+    "dormant",
+    "document",
 )
 """The order in which a shared box takes the state of a member."""
 
@@ -106,12 +113,10 @@ def _rewired(edges: Sequence[Edge], nodes: Sequence[NodeView], written: set[str]
 
 def opening_line(view: GraphView) -> answers.OpeningLine:
     """One opening."""
-    return answers.OpeningLine(
-        label=view.label, app=view.app, pid=view.pid, origin=view.origin, headline=view.headline
-    )
+    return answers.OpeningLine(label=view.label, app=view.app, pid=view.pid, origin=view.origin, headline=view.headline)
 
 
-def tone_of(node: NodeView) -> answers.Tone:  # noqa: PLR0911  # one for each state
+def tone_of(node: NodeView) -> answers.Tone:  # one for each state
     """The state of a function as one word."""
     if node.error:
         return "failed"
@@ -176,9 +181,7 @@ def _draw(snapshot: Snapshot, boxes: int, structure: str) -> Drawing:
     for box in shown.boxes:
         rect = layout.boxes[box.id]
         node = "" if box.count > 1 else address.get(box.id, box.id)
-        made.append(
-            answers.Box(box.id, box.name, box.kind, box.count, rect.x, rect.y, rect.width, rect.height, node)
-        )
+        made.append(answers.Box(box.id, box.name, box.kind, box.count, rect.x, rect.y, rect.width, rect.height, node))
     routes = tuple(
         answers.Route(
             number[arrow.source],
@@ -192,9 +195,7 @@ def _draw(snapshot: Snapshot, boxes: int, structure: str) -> Drawing:
     box_of = {member: at for at, each in enumerate(members) for member in each}
     functions = {node.id for node in snapshot.nodes}
     folded = sum(len(each) for each in members if len(each) > 1 and each[0] in functions)
-    return Drawing(
-        structure, tuple(made), routes, members, box_of, layout.width, layout.height, shown.note, folded
-    )
+    return Drawing(structure, tuple(made), routes, members, box_of, layout.width, layout.height, shown.note, folded)
 
 
 def graph(inspector: Inspector, drawings: Drawings, question: questions.GraphQuestion) -> answers.Graph:
@@ -288,9 +289,7 @@ def functions(inspector: Inspector, drawings: Drawings, question: questions.Func
         case "state":
             nodes.sort(key=lambda node: (_RANK[tone_of(node)], titled(node)))
     start, limit = max(question.after, 0), max(1, min(question.limit, PAGE_MAX))
-    rows = tuple(
-        _row(node, found.label_of.get(node.id, ""), drawing) for node in nodes[start : start + limit]
-    )
+    rows = tuple(_row(node, found.label_of.get(node.id, ""), drawing) for node in nodes[start : start + limit])
     end = start + len(rows)
     return answers.FunctionsPage(functions=rows, total=len(nodes), next=end if end < len(nodes) else 0)
 
@@ -368,9 +367,7 @@ def function(inspector: Inspector, drawings: Drawings, question: questions.Funct
     )
 
 
-def _why(
-    inspector: Inspector, snapshot: Snapshot, node: NodeView, label: str
-) -> tuple[tuple[answers.Part, ...], ...]:
+def _why(inspector: Inspector, snapshot: Snapshot, node: NodeView, label: str) -> tuple[tuple[answers.Part, ...], ...]:
     """The sentences of `headwater why`."""
     own = node.id.removeprefix(f"{label}/")
     try:

@@ -9,7 +9,6 @@ import msgspec
 
 from headwater.inspect.inspector import Inspector
 from headwater.studio.deeds import Acted
-from headwater.studio.questions import Asked
 
 
 class Login(msgspec.Struct, frozen=True, kw_only=True):

@@ -31,6 +31,9 @@ SHARED_FROM: Final = 5
 WATCHES: Final = 32
 """Watched questions of one tab: a screen has at most six."""
 
+ASKED: Final = 64
+"""Questions and deeds of one tab that wait for their answer: a page asks a few at once."""
+
 TABS: Final = 64
 """Open sockets of one server: each may hold one pending delta."""
 

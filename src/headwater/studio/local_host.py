@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -29,7 +30,7 @@ _OF_PROGRAM: Final = ("send", "resend")
 """Deeds that need a program: only it has the handlers."""
 
 
-class LocalHost:
+class LocalHost(ABC):
     """Common to local Studios: one user, who may do everything unless it is read-only."""
 
     title = ""
@@ -49,6 +50,26 @@ class LocalHost:
     def is_admitted(self, login: Login) -> bool:  # noqa: ARG002  # as `StudioHost` has it
         """As long as the session goes on."""
         return True
+
+    @abstractmethod
+    def spaces(self, login: Login) -> tuple[str, ...]:
+        """As `StudioHost` has it."""
+
+    @abstractmethod
+    def inspector(self, login: Login, space: str, branch: str) -> Inspector:
+        """Likewise."""
+
+    @abstractmethod
+    def state(self, login: Login, space: str) -> str:
+        """Likewise."""
+
+    @abstractmethod
+    def url(self, space: str) -> str:
+        """Likewise."""
+
+    @abstractmethod
+    def cannot(self, login: Login, space: str) -> dict[str, str]:
+        """Likewise."""
 
     def record(self, login: Login, deed: Acted, sentence: str, error: str) -> None:  # noqa: ARG002  # likewise
         """There is no audit log; a deed is a commit of its own session."""

@@ -1,7 +1,7 @@
 """The server of a local Studio: one thread on a free loopback port, for one user.
 
-    with app.open("shop.db") as space, Studio(space) as studio:
-        print(studio.url)
+with app.open("shop.db") as space, Studio(space) as studio:
+    print(studio.url)
 """
 
 from __future__ import annotations

@@ -8,10 +8,10 @@ from typing import Final, Literal
 
 from headwater.draw.node_captions import titled
 from headwater.errors import HeadwaterError
+from headwater.inspect.document_records import ListDocuments
 from headwater.inspect.event_records import ListEvents
 from headwater.inspect.function_records import GetActivity, GetCounts
 from headwater.inspect.inspector import Inspector
-from headwater.inspect.document_records import ListDocuments
 from headwater.inspect.space_records import ListKinds
 from headwater.inspect.workflow_records import ListRuns, ListWorkflows, WorkflowsPage
 from headwater.scheduler.inspect.graph_snapshot import NodeView
@@ -100,7 +100,11 @@ def overview(
         "graph": sum(tone_of(node) == "failed" for node in nodes),
     }
     recent = sorted(
-        (answers.RecentLine(at=line.at, workflow=flow.name, text=line.text) for flow in flows.flows for line in flow.recent),
+        (
+            answers.RecentLine(at=line.at, workflow=flow.name, text=line.text)
+            for flow in flows.flows
+            for line in flow.recent
+        ),
         key=lambda line: -line.at,
     )
     return answers.OverviewView(
@@ -127,7 +131,11 @@ def overview(
 def _waiting_runs(runs: Sequence[RunView]) -> list[answers.Attention]:
     return [
         answers.Attention(
-            kind="approval" if run.waits_for == "ask" else "reconcile" if run.waits_for == "indeterminate" else "blocked",
+            kind="approval"
+            if run.waits_for == "ask"
+            else "reconcile"
+            if run.waits_for == "indeterminate"
+            else "blocked",
             title=run.title or f"{run.workflow}, run {run.id}",
             sentence=run.sentence,
             at_ms=run.updated_at,
@@ -250,17 +258,19 @@ def search(inspector: Inspector, question: questions.Search) -> answers.SearchVi
         for node in seen(inspector).snapshot.nodes
         if lower in titled(node).lower()
     ]
-    for row in inspector.ask(ListDocuments(prefix=wanted, limit=_FOUND)).documents:
-        rows.append(
-            answers.FoundRow(kind="document", title=row.address, note="document", target=f"documents/{row.address}")
-        )
+    rows += [
+        answers.FoundRow(kind="document", title=row.address, note="document", target=f"documents/{row.address}")
+        for row in inspector.ask(ListDocuments(prefix=wanted, limit=_FOUND)).documents
+    ]
     rows += [
         answers.FoundRow(kind="workflow", title=flow.name, note=flow.state, target=f"workflows/{flow.name}")
         for flow in inspector.ask(ListWorkflows(every=True)).flows
         if lower in flow.name.lower()
     ]
     rows += [
-        answers.FoundRow(kind="run", title=run.title or f"run {run.id}", note=run.workflow, target=f"workflows/{run.id}")
+        answers.FoundRow(
+            kind="run", title=run.title or f"run {run.id}", note=run.workflow, target=f"workflows/{run.id}"
+        )
         for run in inspector.ask(ListRuns(limit=PAGE)).runs
         if lower in run.title.lower() or lower == str(run.id)
     ]

@@ -345,7 +345,5 @@ Question: TypeAlias = (
     | Intent
 )
 
-QUESTIONS: Final[dict[str, type[Asked]]] = {
-    str(each.__struct_config__.tag): each for each in get_args(Question)
-}
+QUESTIONS: Final[dict[str, type[Asked]]] = {str(each.__struct_config__.tag): each for each in get_args(Question)}
 """All questions by tag."""

@@ -49,9 +49,7 @@ _TOO_LARGE: Final = 1009
 class StudioSite:
     """One Studio: its routes, its feeds and tabs."""
 
-    def __init__(
-        self, host: StudioHost, logins: Logins, names: AllowedHosts, origins: Collection[str] = ()
-    ) -> None:
+    def __init__(self, host: StudioHost, logins: Logins, names: AllowedHosts, origins: Collection[str] = ()) -> None:
         self.host = host
         self.logins = logins
         self.version = __version__
@@ -252,8 +250,6 @@ async def _end(websocket: WebSocket, code: int, reason: str) -> None:
     # The page may be gone already.
     with suppress(RuntimeError, WebSocketDisconnect):
         await websocket.close(code, reason)
-
-
 
 
 def studio_routes(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -18,7 +19,7 @@ from headwater.studio import answers, frames
 from headwater.studio.deeds import Acted
 from headwater.studio.feed import Answered, Feed
 from headwater.studio.host import Login, StudioHost
-from headwater.studio.limits import DELTA_MS, WATCHES
+from headwater.studio.limits import ASKED, DELTA_MS, WATCHES
 from headwater.studio.logins import Logins, StudioSession
 from headwater.studio.questions import QUESTIONS, Asked, Intent
 
@@ -112,7 +113,7 @@ class Tab:
             version=self._feeds.version,
         )
 
-    async def receive(self, text: str | bytes) -> None:
+    async def receive(self, text: str | bytes) -> None:  # noqa: C901  # one case for each frame
         """One frame of the page. Raises GoneError."""
         if not self._feeds.logins.holds(self._session):
             raise GoneError(NOT_ADMITTED, "the session has ended")
@@ -142,7 +143,7 @@ class Tab:
 
     async def hold(self) -> None:
         """Return when the session does not hold any more."""
-        while self._feeds.logins.holds(self._session):
+        while self._feeds.logins.holds(self._session):  # noqa: ASYNC110  # a grant is revoked elsewhere, without an event
             await asyncio.sleep(_HELD_S)
 
     def close(self) -> None:
@@ -159,6 +160,9 @@ class Tab:
         await self._send(frames.frame_text(frame))
 
     def _begin(self, work: Any) -> None:  # noqa: ANN401  # a coroutine
+        if len(self._tasks) >= ASKED:
+            work.close()
+            raise GoneError(TOO_MANY, "too many questions wait for their answer")
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -183,7 +187,12 @@ class Tab:
         feed = watch.feed = self._feed(watch.question)
         for key, (each, end) in list(self._used.items()):
             if each is feed and end is _nothing:
-                self._used[key] = feed, feed.listen(lambda: self._loop.call_soon_threadsafe(self._changed, feed))
+                self._used[key] = feed, feed.listen(lambda: self._ring(feed))
+
+    def _ring(self, feed: Feed) -> None:
+        """Called in the thread of the feed. The loop may have ended."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._changed, feed)
 
     def _changed(self, feed: Feed) -> None:
         for watch in self._watches.values():
