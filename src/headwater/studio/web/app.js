@@ -129,7 +129,7 @@ function tally(screen, count) {
   attention.set(screen, count);
   const entry = rail.querySelector(`[data-screen="${CSS.escape(screen)}"]`);
   entry?.querySelector(".tally")?.remove();
-  if (entry && count) entry.append(h("span", { class: `tally tone-${TONES[screen] ?? "failed"}` }, count > 999 ? "999+" : count, h("span", { class: "unseen" }, " need attention")));
+  if (entry && count && screen !== "overview") entry.append(h("span", { class: `tally tone-${TONES[screen] ?? "failed"}` }, count > 999 ? "999+" : count, h("span", { class: "unseen" }, " need attention")));
 }
 function fillPick(element, names, chosen) {
   element.hidden = names.length < 2;

@@ -7,7 +7,8 @@ const FAR = 0.42; // below this zoom no text can be read: flat colours on a canv
 const FEW = 60; // so few boxes are always SVG
 const MARGIN = 240; // around the view, so that panning finds what it needs
 const ZOOM = [0.05, 2];
-const NAME_MAX = 24;
+const LETTER = 7.25; // pixels of a letter of a name, and of the fact below it
+const SMALL = 5.7;
 const MINI = [336, 208]; // pixels of the small map, two for each of the page
 
 export class Scene {
@@ -142,13 +143,13 @@ export class Scene {
   }
 
   #add(box) {
-    const fact = s("text", { class: "fact", x: 36, y: 36 });
+    const fact = s("text", { class: "fact", x: 34, y: 36 });
     const sign = s("path", { class: "sign", transform: "translate(12 16) scale(.62)" });
     const group = s("g", { transform: `translate(${box.x} ${box.y})`, tabindex: "0", role: "button", "data-box": box.id, onclick: () => this.onchoose(box), onkeydown: (event) => this.#key(event, box) },
       box.count > 1 && s("rect", { class: "behind", x: 5, y: 5, width: box.w, height: box.h, rx: 9 }),
       s("rect", { class: "box", width: box.w, height: box.h, rx: box.kind === "document" ? 3 : 9 }),
       s("rect", { class: "edge-mark", width: 4, height: box.h - 12, x: 0, y: 6, rx: 2 }),
-      sign, s("text", { x: 36, y: 20 }, shortName(box)), fact, s("title", {}, box.name));
+      sign, s("text", { x: 34, y: 20 }, fitted(box.name.replace(/ x (\d+)$/, " × $1"), box.w, LETTER)), fact, s("title", {}, box.name));
     this.#nodes.append(group);
     this.#shown.set(box.number, { group, fact, sign });
   }
@@ -160,7 +161,7 @@ export class Scene {
     group.setAttribute("class", `node tone-${look.tone}${this.chosen === number ? " chosen" : ""}${this.#isFaded(number) ? " faded" : ""}`);
     group.setAttribute("aria-label", `${name}, ${look.tone}${look.fact ? `, ${look.fact}` : ""}`);
     sign.setAttribute("d", iconPath(signOf(look.tone)));
-    fact.textContent = look.fact;
+    fact.textContent = fitted(look.fact, this.#boxes[number].w, SMALL);
   }
 
   #key(event, box) {
@@ -230,6 +231,8 @@ export class Scene {
     fill(mini, z, 8, 8);
     if (!isWhole) return;
     const view = this.#view;
+    const { clientWidth: w, clientHeight: h } = this.#host;
+    this.#mini.hidden = view.x >= 0 && view.y >= 0 && view.x + this.#size[0] * view.z <= w && view.y + this.#size[1] * view.z <= h;
     mini.strokeStyle = style.getPropertyValue("--accent");
     mini.lineWidth = 2;
     mini.strokeRect(8 - (view.x / view.z) * z, 8 - (view.y / view.z) * z, (this.#host.clientWidth / view.z) * z, (this.#host.clientHeight / view.z) * z);
@@ -266,11 +269,9 @@ export class Scene {
   }
 }
 
-function shortName(box) {
-  const name = box.count > 1 ? `${box.name} × ${box.count}` : box.name;
-  const most = Math.max(Math.floor((box.w - 44) / 7.6), 8);
-  const room = Math.min(Math.max(most, 12), NAME_MAX + 12);
-  return name.length > room ? `${name.slice(0, room - 1)}…` : name;
+function fitted(text, width, letter) {
+  const room = Math.max(Math.floor((width - 40) / letter), 6);
+  return text.length > room ? `${text.slice(0, room - 1)}…` : text;
 }
 
 function curve(points) {

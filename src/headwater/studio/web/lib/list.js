@@ -53,7 +53,7 @@ export function table(label, columns) {
 /** Below a list: how much is shown, and the next page. `pages`: {shown, next, onnext, onfirst}. */
 export function pager({ count, what, next, onnext, first, onfirst, note }) {
   return h("div", { class: "pager" }, h("span", { class: "faint" }, `${count.toLocaleString("en")} ${what}${next ? " on this page" : ""}${note ? `; ${note}` : ""}`),
-    first && button("First page", onfirst, "plain"), next && button("Next page", onnext));
+    Boolean(first) && button("First page", onfirst, "plain"), Boolean(next) && button("Next page", onnext));
 }
 
 /** j and k, Home and End in whatever list is in main. */

@@ -11,7 +11,13 @@ const SCREEN = { document: "documents", function: "graph", run: "workflows", eve
 export const part = ({ text, kind, target }, kindOf = "") =>
   kind ? h("a", { class: kindOf, href: kind === "workflow" ? to("workflows", "", { workflow: target }) : to(SCREEN[kind], target), title: target }, shortId(text)) : shortId(text);
 export const sentence = (parts) => parts.map((each) => part(each));
-export const chips = (parts, none) => h("div", { class: "links" }, parts.length ? parts.map((each) => (each.kind ? part(each, "chip") : h("span", { class: "chip" }, shortId(each.text)))) : h("span", { class: "quiet" }, none));
+const CHIPS = 8; // the others after a click
+export function chips(parts, none) {
+  const one = (each) => (each.kind ? part(each, "chip") : h("span", { class: "chip" }, shortId(each.text)));
+  const rest = parts.length > CHIPS + 1 ? parts.slice(CHIPS) : [];
+  const more = rest.length > 0 && h("button", { class: "chip", type: "button", onclick: () => more.replaceWith(...rest.map(one)) }, `${rest.length} more`);
+  return h("div", { class: "links" }, parts.length ? [parts.slice(0, parts.length - rest.length).map(one), more] : h("span", { class: "quiet" }, none));
+}
 export const addressChips = (addresses, none) => chips(addresses.map((text) => ({ text, kind: "document", target: text })), none);
 
 /** A value in one line; `ValueText` or null. */

@@ -56,10 +56,11 @@ export function open(app, first) {
     const mark = () => last && lines.show(last.documents, (row) => row.address, { link: (row) => here(row.address, { kind: now.query.kind ?? prefix }), chosen: read().what });
     endList = app.watch(question, (found) => {
       last = found;
-      const columns = JSON.stringify(found.columns.slice(0, COLUMNS));
+      const fields = found.columns.filter((field) => found.documents.filter((row) => has(row, field)).length * 2 > found.documents.length).slice(0, COLUMNS);
+      const columns = JSON.stringify(fields);
       if (columns !== shownColumns) {
         shownColumns = columns;
-        lines = table("Documents", documentColumns(found.columns.slice(0, COLUMNS)));
+        lines = table("Documents", documentColumns(fields));
         replace(list, lines.element, foot);
       }
       if (!found.documents.length && !question.after) { replace(list, none(prefix)); shownColumns = undefined; return; }
@@ -68,7 +69,7 @@ export function open(app, first) {
     }, (error) => replace(list, refusal(error)));
     rows = { mark };
   }
-  const none = (prefix) => empty("documents", prefix ? `No document begins with "${prefix}"` : "This space holds no document yet", "A program writes them, or this command does.", "headwater set APP.NAME VALUE --create");
+  const none = (prefix) => empty("documents", prefix ? `No document begins with "${prefix}"` : "This space holds no document yet", "A program writes them, or this command does.", "headwater set NAME '{}' --create");
 
   function loadDetail(now) {
     const key = JSON.stringify([now.what, app.at, app.place()]);
@@ -92,13 +93,18 @@ export function open(app, first) {
   return { element: page, flush: true, changed: update, close() { endKinds(); endList(); endDetail(); time.close(); } };
 }
 
+function fieldsOf(row) {
+  try {
+    const value = row.value && !row.value.cut ? parse(row.value.text) : undefined;
+    return value instanceof Map && !isLink(value) ? value : undefined;
+  } catch { return undefined; }
+}
+const has = (row, field) => Boolean(fieldsOf(row)?.has(field));
+
 function documentColumns(fields) {
   const cell = (row, field) => {
-    if (!row.value || row.value.hidden || row.value.cut) return valueLine(row.value, 60);
-    try {
-      const value = parse(row.value.text);
-      return value instanceof Map && value.has(field) ? preview(write(value.get(field)), 60) : "";
-    } catch { return ""; }
+    const value = fieldsOf(row);
+    return value ? (value.has(field) ? preview(write(value.get(field)), 60) : "") : field === fields[0] ? valueLine(row.value, 60) : "";
   };
   return [
     ["Document", (row) => h("span", { title: row.address }, shortId(row.title || row.address), row.deleted && h("span", { class: "faint" }, " deleted"))],
@@ -299,7 +305,7 @@ function overview(app) {
   });
   const commits = following(app, { type: "commits", limit: 30 }, (view) => card("Newest commits", undefined, view.commits.length ? h("ul", { class: "rows commits" }, view.commits.map((each) => h("li", {},
     h("a", { class: "title num", href: to("documents", "", { at: each.seq }) }, number(each.seq)), h("span", { class: "links" }, each.documents.map((name) => h("a", { class: "chip", href: to("documents", name) }, shortId(name))), each.more > 0 && h("span", { class: "faint" }, `and ${number(each.more)} more`)), h("span", { class: "faint" }, `${clock(each.at_ms)}`))))
-    : empty("documents", "There is no commit yet", "The first write makes one.", "headwater set APP.NAME VALUE --create")));
+    : empty("documents", "There is no commit yet", "The first write makes one.", "headwater set NAME '{}' --create")));
   return [h("p", { class: "quiet" }, "Choose a document to see its fields, who reads it, and what it was before."), branches.element, commits.element];
 }
 

@@ -21,12 +21,12 @@ function all(app, { tab = "", handler = "", reason = "", after = "" }) {
   const groups = h("div", {});
   const list = paged(app, { type: "events", state: name, ...(handler ? { handler } : {}), ...(reason ? { reason } : {}), ...(after ? { after } : {}) }, {
     label: `Events: ${name}`, key: (row) => row.event, rows: (view) => { drawTop(view); return view.events; }, what: "events", total: (view) => view.total, link: (row) => to("events", row.event, { tab, handler, reason }),
-    columns: [["Event", (row) => h("span", { title: row.event }, shortId(row.stream || row.handler), h("span", { class: "faint code" }, ` ${row.event.slice(0, 6)}`))], ["Payload", (row) => h("span", { class: "code" }, preview(row.payload, 70)), "wide"], ["Reason", (row) => shortId(row.reason)], ["Tries", (row) => (row.attempts ? number(row.attempts) : ""), "wide num"], ["Time", (row) => clock(row.at_ms), "wide num"]],
+    columns: [["Event", (row) => h("span", { title: row.event }, shortId(row.stream || row.handler), h("span", { class: "faint code" }, ` ${shortId(row.event)}`))], ["Payload", (row) => h("span", { class: "code" }, preview(row.payload, 70)), "wide"], ["Reason", (row) => shortId(row.reason)], ["Tries", (row) => (row.attempts ? number(row.attempts) : ""), "wide num"], ["Time", (row) => clock(row.at_ms), "wide num"]],
     none: h("div", { class: "card" }, empty("events", ...NONE[tab], "headwater events ls")),
   });
   function drawTop(view) {
     replace(bar, tabs("tab", [["", "Failed", view.counts.failed ?? 0], ["waiting", "Waiting", view.counts.waiting ?? 0], ["outgoing", "To other spaces", view.counts.outgoing ?? 0]]), h("div", { class: "push" }), deedButton(app, "Send an event", "send", () => send(app)));
-    replace(groups, (handler || reason) && crumb(to("events", "", { tab }), "All groups"), !handler && view.groups.length > 1 && card("By handler and reason", undefined, h("ul", { class: "rows groups" }, view.groups.map((each) => h("li", {}, h("span", { class: "tally num tone-failed" }, number(each.count)), h("a", { class: "title", href: to("events", "", { tab, handler: each.handler, reason: each.reason }) }, h("span", { class: "code" }, each.handler), " ", shortId(each.reason)), h("span", { class: "faint num" }, clock(each.newest_ms)))))));
+    replace(groups, (handler || reason) && crumb(to("events", "", { tab }), "All groups"), !handler && view.groups.some((each) => each.count > 1) && card("By handler and reason", undefined, h("ul", { class: "rows groups" }, view.groups.map((each) => h("li", {}, h("span", { class: "tally num tone-failed" }, number(each.count)), h("a", { class: "title", href: to("events", "", { tab, handler: each.handler, reason: each.reason }) }, h("span", { class: "code" }, each.handler), " ", shortId(each.reason)), h("span", { class: "faint num" }, clock(each.newest_ms)))))));
   }
   const rows = { element: h("section", { class: "card", "aria-label": "Events" }, list.element), close: list.close };
   return whole("Events", undefined, [bar, groups, rows]);
@@ -60,6 +60,6 @@ function one(app, id) {
         act("Deliver again", "event", view.may_redeliver, async () => { if (await perform(app, { type: "event", act: "redeliver", event: event.event })) go(to("events")); }, "main"),
         act("Send again with changes", "resend", view.may_redeliver, () => typed(app, "Send again with changes", [{ name: "fields", label: "Payload as JSON", lines: 9, value: pretty(event.payload ?? "{}") }], ({ fields }) => ({ type: "resend", event: event.event, fields }), { note: "The failed event stays until it is dropped.", verb: "Send" })),
         act("Drop", "event", view.may_drop, async () => { if (await perform(app, { type: "event", act: "drop", event: event.event })) go(to("events")); }, "risky")),
-      view.why_not && h("p", { class: "faint" }, view.why_not), shell(`headwater events show ${event.event.slice(0, 10)}`)));
+      view.why_not && h("p", { class: "faint" }, view.why_not), shell(`headwater events show ${event.event.slice(0, 14)}`)));
   }, { failed: (error) => h("div", { class: "card" }, refusal(error)) })]);
 }

@@ -38,14 +38,14 @@ export function open(app, first) {
   const look = (at) => looks[at];
   function setLook([at, tone, runs, mean, why]) {
     const box = graph.boxes[at];
-    const isDocument = box[2] === "document";
-    looks[at] = { tone, fact: isDocument ? (box[3] > 1 ? plural(box[3], "document") : "document") : why && tone !== "clean" ? shortId(why).slice(0, 30) : runs ? `${plural(runs, "run")} · ${took(mean)}` : tone };
+    if (box[2] === "document") return;
+    looks[at] = { tone, fact: why && tone !== "clean" ? shortId(why) : runs ? `${plural(runs, "run")} · ${took(mean)}` : tone };
   }
 
   function take(record, isPartial) {
     if (!isPartial) {
       graph = record;
-      looks = graph.boxes.map(() => ({ tone: "dormant", fact: "" }));
+      looks = graph.boxes.map((box) => (box[2] === "document" ? { tone: "document", fact: box[3] > 1 ? plural(box[3], "document") : "document" } : { tone: "dormant", fact: "" }));
       for (const each of record.states) setLook(each);
       scene ??= new Scene(host, { onchoose: choose });
       scene.load(graph, look);
@@ -53,6 +53,7 @@ export function open(app, first) {
       apps.hidden = names.length < 2;
       replace(apps, ["", ...names].map((name) => h("option", { value: name, selected: name === (now.query.app ?? "") }, name || "All apps")));
       note.textContent = graph.note;
+      note.hidden = !graph.note || isList();
       replace(over, graph.boxes.length ? [] : nothing(app));
       over.hidden = graph.boxes.length > 0;
       light();
@@ -72,7 +73,7 @@ export function open(app, first) {
 
   // --- what is chosen ---
 
-  const boxOf = (id) => graph?.boxes.findIndex((box) => box[8] === id || box[0] === id) ?? -1;
+  const boxOf = (id) => (id && graph ? graph.boxes.findIndex((box) => box[8] === id || box[0] === id) : -1);
   const chosenBox = () => { const { what, query } = read(); const at = boxOf(what); return at >= 0 ? at : query.box ? boxOf(query.box) : -1; };
   function chosenNode() { const at = chosenBox(); return (at >= 0 && graph.boxes[at][3] === 1 && graph.boxes[at][8]) || read().what; }
   function choose(box, { focus = false } = {}) {
@@ -141,23 +142,24 @@ export function open(app, first) {
     return [h("div", { class: "head" }, h("h2", { class: "code" }, shortId(name)), state("document", count > 1 ? plural(count, "document") : "document")), neighbours(at), h("div", { class: "actions" }, count > 1 ? h("a", { class: "button", href: to("documents", "", { kind: name }) }, "Open documents") : h("a", { class: "button main", href: to("documents", address) }, "Open document"))];
   }
 
+  const isList = () => read().query.view === "list";
   function toggleList() { go(here(read().what, { view: read().query.view === "list" ? "" : "list" })); }
 
   function update(next) {
     now = next;
     const { query } = next;
     const question = { type: "graph", ...(query.app ? { app: query.app } : {}), ...(query.around ? { around: query.around } : {}) };
-    const isList = query.view === "list";
-    host.hidden = isList;
-    list.element.hidden = !isList;
-    listButton.setAttribute("aria-pressed", String(isList));
+    host.hidden = isList();
+    note.hidden = isList() || !graph?.note;
+    list.element.hidden = !isList();
+    listButton.setAttribute("aria-pressed", String(isList()));
     if (find !== document.activeElement) find.value = query.q ?? "";
     if (asked !== JSON.stringify(question)) {
       asked = JSON.stringify(question);
       endGraph();
       endGraph = app.watch(question, take, (error) => { over.hidden = false; replace(over, refusal(error)); });
     } else if (graph) { drawFilters(); light(); markChosen(); }
-    list.update(isList ? query : undefined, next.what);
+    list.update(isList() ? query : undefined, next.what);
     follow.update(query);
     drawPanel();
     return true;
@@ -193,7 +195,7 @@ export function functionDetail(app, one) {
     one.error && pre("Error", one.error),
     one.gate && h("p", { class: "quiet" }, shortId(one.gate)),
     h("div", {}, h("h3", {}, "Why"), h("ol", { class: "why" }, one.why.map((parts) => h("li", {}, sentence(parts))))),
-    facts([["Kind", one.kind], ["App", one.app], ["Runs", number(one.runs)], ["Mean", one.runs > 0 && took(one.mean_ms)], ["Made invalid", number(one.invalidated)], ["Waiting events", one.waiting > 0 && number(one.waiting)], ["Live", one.why_live], ["Part of", one.parent && h("a", { href: to("graph", one.parent) }, shortId(one.parent))], ["Source", one.file && `${one.file}:${one.line}`]]),
+    facts([["Kind", one.kind], ["App", one.app], ["Runs", number(one.runs)], ["Mean", one.runs > 0 && took(one.mean_ms)], ["Made invalid", number(one.invalidated)], ["Waiting events", one.waiting > 0 && number(one.waiting)], ["Live", one.why_live], ["Part of", one.parent && h("a", { href: to("graph", one.parent) }, shortId(one.parent))], ["Source", one.file && h("span", { title: one.file }, `${one.file.split("/").slice(-2).join("/")}:${one.line}`)]]),
     h("div", {}, h("h3", {}, "Reads"), addressChips(one.reads, "nothing")),
     one.writes.length > 0 && h("div", {}, h("h3", {}, "Writes"), addressChips(one.writes, "nothing")),
     h("div", {}, h("h3", {}, "Is read by"), chips(one.readers, "no function")),
@@ -215,7 +217,7 @@ function membersOf(app, box) {
     });
   }
   load(0);
-  replace(view, h("div", { class: "head" }, h("h2", { class: "code" }, `${shortId(box[1])} × ${number(box[3])}`)), rows.element, foot);
+  replace(view, h("div", { class: "head" }, h("h2", { class: "code" }, shortId(box[1]))), rows.element, foot);
   return { element: view, close: () => end() };
 }
 

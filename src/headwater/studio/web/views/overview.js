@@ -57,13 +57,13 @@ function wait(row) {
 }
 
 const kpi = ({ name, total, per_second: rate, series }) =>
-  h("div", { class: "card kpi" }, h("h2", { class: "small" }, COUNTER[name] ?? name), h("div", { class: "big num" }, number(total)), h("p", { class: "faint num" }, rate ? `${rate < 10 ? rate.toFixed(1) : Math.round(rate)} a second` : "none in the last seconds"), curve(series));
+  h("div", { class: "card kpi" }, h("h2", { class: "small" }, COUNTER[name] ?? name), h("div", { class: "big num" }, number(total)), h("p", { class: "faint num" }, rate ? `${rate < 10 ? rate.toFixed(1) : Math.round(rate)} a second` : "none now"), series.length > 1 && curve(series));
 
 /** A line of the last minutes: decoration beside the number, so it is hidden from readers. */
 function curve(values) {
   const most = Math.max(...values, 1e-9);
   const points = values.map((value, at) => `${((at / Math.max(values.length - 1, 1)) * 200).toFixed(1)},${(32 - (value / most) * 28).toFixed(1)}`).join(" ");
-  return s("svg", { viewBox: "0 0 200 34", preserveAspectRatio: "none", "aria-hidden": "true", class: "curve" }, values.length > 1 && [s("polygon", { points: `0,34 ${points} 200,34` }), s("polyline", { points, "vector-effect": "non-scaling-stroke" })]);
+  return s("svg", { viewBox: "0 0 200 34", preserveAspectRatio: "none", "aria-hidden": "true", class: "curve" }, [s("polygon", { points: `0,34 ${points} 200,34` }), s("polyline", { points, "vector-effect": "non-scaling-stroke" })]);
 }
 
 function health(view) {
@@ -89,7 +89,7 @@ function flows(view) {
   return card("Workflows", h("a", { class: "more", href: to("workflows") }, "All runs"),
     view.workflows.length ? h("ul", { class: "rows" }, view.workflows.map((each) => h("li", {},
       h("div", { class: "actions" }, h("a", { class: "title", href: to("workflows", "", { workflow: each.name }) }, each.name), state(FLOW_TONE[each.state] ?? "dormant", each.state)), h("p", { class: "quiet" }, shortId(each.sentence)))))
-      : empty("workflows", "No workflow is declared in this space", "`hw.App.workflow` declares one; its state and what it waits for would be here.", "headwater explain workflow"));
+      : empty("workflows", "No workflow is declared in this space", "`hw.App.workflow` declares one; its state and what it waits for would be here.", "headwater workflow ls"));
 }
 
 function recent(view) {

@@ -12,12 +12,13 @@ const STEP_MS = 700;
 export function player(app, { light }) {
   const element = h("div", { class: "player" });
   let page;
+  let refused = "";
   let pass;
   let endPass = () => {};
   let wanted;
   let timer;
   const still = matchMedia("(prefers-reduced-motion: reduce)");
-  const endList = app.watch({ type: "passes" }, (record) => { page = record; draw(); }, () => { page = undefined; draw(); });
+  const endList = app.watch({ type: "passes" }, (record) => { page = record; draw(); }, (error) => { page = undefined; refused = error.message; draw(); });
   const stop = () => { clearInterval(timer); timer = undefined; };
   const show = (step) => go(changed({ step: Math.min(Math.max(step, 0), pass.steps.length - 1) }), { replace: true });
   const at = () => Math.min(Number(read().query.step) || 0, (pass?.steps.length ?? 1) - 1);
@@ -35,7 +36,7 @@ export function player(app, { light }) {
   }
 
   function draw() {
-    if (!page) { replace(element, h("p", { class: "faint" }, app.at ? "States of functions are of now: they are not kept with the past." : "Passes of functions are not recorded here.")); return; }
+    if (!page) { replace(element, h("p", { class: "faint" }, app.at ? "States of functions are of now: they are not kept with the past." : refused || "No program has it open, so no pass can be recorded.")); return; }
     const open = read().query.pass;
     if (!open || !pass) {
       const last = page.passes[0];

@@ -25,7 +25,7 @@ export function open(app, first) {
   async function ask() {
     const { query } = read();
     const now = (turn += 1);
-    if (!query.run) { replace(result, h("div", { class: "card" }, empty("query", "Ask for documents", "Choose a class or a prefix, and conditions if not all of them are wanted.", "headwater ls PREFIX --values"))); return; }
+    if (!query.run) { replace(result, h("div", { class: "card" }, empty("query", "Ask for documents", "Choose a class or a prefix, and conditions if not all of them are wanted.", "headwater ls -l PREFIX"))); return; }
     const names = (query.columns ?? "").split(",").map((each) => each.trim()).filter(Boolean);
     try {
       const view = await app.ask({ type: "query", prefix: query.prefix ?? "", where: query.where ?? "", columns: names, sort: query.sort ?? "", descending: Boolean(query.down), after: Number(query.after) || 0, ...(app.at ? { at: app.at } : {}) });

@@ -41,7 +41,7 @@ function audit(app, query) {
   const list = paged(app, { type: "audit", ...(query.q ? { search: query.q } : {}), before: Number(query.before) || 0 }, {
     label: "Audit log, newest first", key: (row) => row.number, after: "before", what: "lines", rows: (view) => { replace(verdict, state(view.verified ? "clean" : "failed", view.verified ? "chain verified" : "chain broken"), h("span", { class: "quiet" }, ` ${view.sentence}`)); return view.lines; },
     columns: [["Line", (row) => number(row.number), "num"], ["Time", (row) => clock(row.at_ms), "num"], ["Actor", (row) => row.actor], ["Act", (row) => h("code", {}, row.act)], ["What", (row) => h("span", { title: row.sentence }, shortId(row.sentence)), "wide"]],
-    none: empty("server", "No line is there", "Logins, grants and refusals are written to the audit log.", "headwater audit"),
+    none: empty("server", "No line is there", "Logins, grants and refusals are written to the audit log.", "headwater token audit"),
   });
-  return { element: h("section", { class: "card", "aria-label": "Audit log" }, h("form", { class: "body actions", onsubmit: (event) => { event.preventDefault(); go(changed({ q: find.value, before: "" })); } }, find, button("Find", () => go(changed({ q: find.value, before: "" }))), verdict), list.element, shell("headwater audit")), close: list.close };
+  return { element: h("section", { class: "card", "aria-label": "Audit log" }, h("form", { class: "body actions", onsubmit: (event) => { event.preventDefault(); go(changed({ q: find.value, before: "" })); } }, find, button("Find", () => go(changed({ q: find.value, before: "" }))), verdict), list.element, shell("headwater token audit")), close: list.close };
 }

@@ -40,7 +40,7 @@ function runs(app, { workflow, status, before, every, waiting }) {
     rows: (view) => { scale.place = timeScale(view.runs); return view.runs; },
     columns: [["Run", (run) => h("span", { title: run.text }, arrowed(run.title || run.text || `run ${run.id}`), h("span", { class: "faint num" }, ` #${run.id}`))], ["Workflow", (run) => `${run.workflow}.${run.handler}`, "wide code"], ["Began", (run) => h("span", { class: "num" }, clock(run.created_at)), "wide"],
       ["Time line", (run) => lane(run, scale.place), "wide line"], ["Took", (run) => took(run.updated_at - run.created_at), "wide num"], ["State", (run) => state(toneOfRun(run), run.waits_for ? "waits for a person" : run.status)]],
-    none: h("div", { class: "card" }, empty("workflows", waiting ? "No run waits for a person" : "There is no run yet", waiting ? "Approvals and calls of unknown outcome would be here." : "A run begins when an event comes in, or by a schedule.", "headwater run ls")),
+    none: h("div", { class: "card" }, empty("workflows", waiting ? "No run waits for a person" : "There is no run yet", waiting ? "Approvals and calls of unknown outcome would be here." : "A run begins when an event comes in, or by a schedule.", "headwater runs ls")),
   });
   return { element: h("section", { class: "card", "aria-label": "Runs" }, list.element), close: list.close };
 }
@@ -67,7 +67,7 @@ function inputs(app, { workflow, before }) {
     label: "Inputs, newest first", key: (row) => row.input.id, after: "before", what: "inputs", rows: (view) => view.inputs,
     columns: [["Input", ({ input }) => h("span", { title: input.external }, shortId(input.title || input.external), h("span", { class: "faint num" }, ` #${input.id}`))], ["Workflow", ({ input }) => input.workflow, "wide code"], ["Came in", ({ input }) => clock(input.created_at), "wide num"], ["State", ({ input }) => state({ done: "clean", parked: "waiting", skipped: "dormant" }[input.status] ?? "invalid", input.stale ? `${input.status}, for long` : input.status)],
       ["Done because of it", ({ input }) => arrowed(input.outputs.join("; ")), "wide"], ["", ({ actions }) => h("div", { class: "actions" }, actions.map((each) => actionButton(app, each)))]],
-    none: h("div", { class: "card" }, empty("workflows", "Nothing has come in yet", "What comes in through a topic would be here, with what was done because of it.", "headwater inputs")),
+    none: h("div", { class: "card" }, empty("workflows", "Nothing has come in yet", "What comes in through a topic would be here, with what was done because of it.", "headwater inputs ls")),
   });
   return { element: h("section", { class: "card", "aria-label": "Inputs" }, list.element), close: list.close };
 }
@@ -104,7 +104,7 @@ function draw(app, view, intents) {
         view.calls.length > 0 && card("Calls", undefined, h("ul", { class: "rows" }, view.calls.map(call)))),
       h("div", { class: "stack" },
         card("Facts", undefined, h("div", { class: "body stack" }, facts([["State", run.state], ["Because", run.because], ["Reached", run.reached], ["Outcome", run.outcome], ["Began", clock(run.created_at)], ["Last step", clock(run.updated_at)], ["Goes on", run.retry_at && clock(run.retry_at)], ["Version", run.version], ["Carried out", view.hosted ? "by a program that has it open" : "by no program now"]]),
-          run.error && pre("Error", run.error), view.details && pre("Traceback", view.details), shell(`headwater run show ${run.id}`))),
+          run.error && pre("Error", run.error), view.details && pre("Traceback", view.details), shell(`headwater runs show ${run.id}`))),
         view.chain.length > 1 && card("Attempts", undefined, h("ul", { class: "rows" }, view.chain.map((each) => h("li", {}, h("div", { class: "actions" }, h("a", { class: "title", href: to("workflows", String(each.id)), "aria-current": each.id === run.id ? "true" : null }, `Run ${each.id}`), state(toneOfRun(each), each.status)), h("p", { class: "faint" }, `${clock(each.created_at)} · ${shortId(each.sentence)}`))))),
         view.decisions.length > 0 && card("Decisions", undefined, h("ul", { class: "rows" }, view.decisions.map((each) => h("li", {}, each.sentence, h("span", { class: "faint" }, `${clock(each.at)}${each.reason ? ` · ${each.reason}` : ""}`))))))),
   ];
