@@ -14,6 +14,7 @@ import pytest
 from tests.cli.conftest import Run
 from tests.cli.processes import COMMAND
 from tests.cli.test_workflow_live import until
+from tests.studio.pages import PageClient, page_of
 from tests.support.open_spaces import SAFETY_S
 
 SHOP = """
@@ -55,7 +56,7 @@ class Developed:
 
 @contextmanager
 def developing(*options: str) -> Iterator[Developed]:
-    command = [*COMMAND, "dev", "shop:app", *options]
+    command = [*COMMAND, "dev", "shop:app", "--no-browser", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             yield Developed(process)
@@ -129,6 +130,30 @@ def test_the_program_ends_with_the_command_that_started_it() -> None:
         until(lambda: not is_free())
         developed.process.kill()
         until(is_free)
+
+
+@pytest.mark.slow
+def test_the_studio_stays_while_the_app_is_started_again() -> None:
+    write_shop()
+    with developing("--port", "0") as developed:
+        link = developed.said("the Studio: ").partition("the Studio: ")[2].split()[0]
+        with page_of(link, code=link.partition("#c=")[2]) as page:
+            assert page.watch("document", address="shop.count")["record"]["exists"]
+            before = page.ask("graph")["apps"][0]["pid"]
+            write_prices("WORD = 'other'")
+            developed.said("prices.py has changed")
+            until(lambda: runs_in(page) not in (0, before))
+            report = page.do("set", address="shop.count", text="3")
+            assert report["sentence"].startswith("shop.count was written"), report
+            while developed.printed() != "other 3\n":
+                pass
+        assert developed.end() == 0
+
+
+def runs_in(page: PageClient) -> int:
+    """The process of the app; 0: it is not open."""
+    apps = page.ask("graph").get("apps") or [{"origin": "", "pid": 0}]
+    return int(apps[0]["pid"]) if apps[0]["origin"] == "live" else 0
 
 
 def test_wrong_use_is_told_before_anything_is_started(run: Run) -> None:

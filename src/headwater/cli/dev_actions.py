@@ -6,7 +6,9 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import ExitStack
+import webbrowser
+from contextlib import suppress
+from pathlib import Path
 from types import FrameType
 from typing import Final
 
@@ -16,10 +18,19 @@ from headwater.cli.dev_program import CHANGED, run_program
 from headwater.cli.exits import Exit
 from headwater.cli.output import note
 from headwater.cli.target import Target, listen_address
-from headwater.errors import UsageError
-from headwater.host.space_files import default_url
+from headwater.client.server_url import is_server
+from headwater.errors import HeadwaterError, UsageError
+from headwater.host.space_files import default_url, locate
+from headwater.inspect.socket_client import SocketInspector
+from headwater.machine import machine
+from headwater.studio.limits import LINK_S
+from headwater.studio.local_host import FileHost
+from headwater.studio.local_server import LocalServer
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+_LOOK_S: Final = 0.2
+"""Seconds between two looks for a program that is being started."""
 
 
 def dev(
@@ -28,6 +39,10 @@ def dev(
     concurrency: int | None,
     force: bool,
     ingress: str | None,
+    port: int | None,
+    read_only: bool,
+    no_browser: bool,
+    no_studio: bool,
     is_program: bool,
     target: Target,
 ) -> None:
@@ -43,8 +58,12 @@ def dev(
     words += [] if concurrency is None else ["--concurrency", str(concurrency)]
     words += [] if ingress is None else ["--ingress", ingress]
     words += ["--force"] if force else []
-    with ExitStack():
+    beside = None if no_studio else _StudioBeside(url, target, port=port, read_only=read_only, opens=not no_browser)
+    try:
         code = _Supervisor(words).run()
+    finally:
+        if beside is not None:
+            beside.end()
     if code != Exit.DONE:
         raise click.exceptions.Exit(code)
 
@@ -59,6 +78,58 @@ def _url(name: str, target: Target) -> str:
         if error.facts.get("found") != ():
             raise
     return f"{name.partition(':')[0].rpartition('.')[2]}.db"
+
+
+class _StudioBeside:
+    """The Studio of the program, from its first start on. Later starts are seen by the same page."""
+
+    def __init__(self, url: str, target: Target, *, port: int | None, read_only: bool, opens: bool) -> None:
+        self._url = url
+        self._target = target.at(url)
+        self._port = port
+        self._read_only = read_only
+        self._opens = opens
+        self._is_ended = machine().event()
+        self._server: LocalServer | None = None
+        if url == "memory:":
+            note("memory: belongs to the program, so there is no Studio beside it")
+            return
+        self._thread = machine().thread(self._run, name="headwater-dev-studio")
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._is_there():
+            if self._is_ended.wait(_LOOK_S):
+                return
+        try:
+            token = None if self._target.server is None else self._target.server.token
+            host = FileHost(self._url, self._target.space, token=token, read_only=self._read_only)
+            server = self._server = LocalServer(host, port=self._port).start()
+        except HeadwaterError as error:
+            note(f"there is no Studio: {error.message}")
+            return
+        link = server.link()
+        note(f"the Studio: {link} (the link works once, for {LINK_S:.0f} s)")
+        if self._opens:
+            # Without a browser the link is enough.
+            with suppress(webbrowser.Error, OSError):
+                webbrowser.open(link)
+
+    def _is_there(self) -> bool:
+        """Whether the program has the space open."""
+        if is_server(self._url):
+            return True
+        path: Path | None = locate(self._url, self._target.space).path
+        found = None if path is None else SocketInspector.connect(str(path.resolve()))
+        if found is not None:
+            found.close()
+        return found is not None
+
+    def end(self) -> None:
+        """End it, and release what it has open."""
+        self._is_ended.set()
+        if self._server is not None:
+            self._server.stop()
 
 
 class _Supervisor:

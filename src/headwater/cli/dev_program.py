@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +13,7 @@ from headwater.cli.exits import Exit, report
 from headwater.cli.output import note
 from headwater.cli.source_watch import POLL_S, SourceWatch, own_sources, sources_of_failure
 from headwater.cli.target import Target, listen_address
+from headwater.errors import SpaceHeldError
 from headwater.host.standard_streams import last
 from headwater.host.termination import Termination
 from headwater.machine import machine
@@ -20,6 +22,9 @@ from headwater.workflow.workflow_limits import CONCURRENCY
 
 CHANGED: Final = 75
 """The exit code that asks for another start. Python, shells and signals use none that is near it."""
+
+READ_S: Final = 5.0
+"""Seconds to wait for the Studio, which may read a closed file."""
 
 
 def run_program(*, name: str, concurrency: int | None, force: bool, ingress: str | None, target: Target) -> int:
@@ -34,7 +39,8 @@ def run_program(*, name: str, concurrency: int | None, force: bool, ingress: str
             app = load_app(name, "dev")
             changes.follow()
             options = Options(space=target.space, force=force)
-            HostedApp(app, options, concurrency or CONCURRENCY, address, quiet=False).run(target.given_url, signals)
+            hosted = HostedApp(app, options, concurrency or CONCURRENCY, address, quiet=False)
+            _patiently(lambda: hosted.run(target.given_url, signals))
         except Exception as error:  # noqa: BLE001  # whatever the author's code raises is reported
             code = report(error)
             watch.add(sources_of_failure(module, error))
@@ -46,6 +52,20 @@ def run_program(*, name: str, concurrency: int | None, force: bool, ingress: str
                 pass
             return int(code) if changes.found is None else CHANGED
     return int(Exit.DONE) if changes.found is None else CHANGED
+
+
+def _patiently(run: Callable[[], object]) -> None:
+    """Try again while the Studio of this command reads the file: it takes the time of an answer."""
+    end = machine().monotonic() + READ_S
+    while True:
+        try:
+            run()
+        except SpaceHeldError as error:
+            if error.facts.get("pid") != os.getppid() or machine().monotonic() > end:
+                raise
+        else:
+            return
+        machine().sleep(POLL_S / 5)
 
 
 class _Changes:

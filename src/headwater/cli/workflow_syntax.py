@@ -78,10 +78,14 @@ def run_app() -> None:
 )
 @click.option("--force", is_flag=True, help="Deploy even if this gives up waiting runs or events.")
 @click.option("--ingress", metavar="HOST:PORT", help="Accept events by HTTP at this address, with HEADWATER_TOKEN.")
+@click.option("--port", type=click.IntRange(0, 65535), metavar="N", help="Serve the Studio at this port.")
+@click.option("--read-only", is_flag=True, help="Refuse every change in the Studio.")
+@click.option("--no-browser", is_flag=True, help="Print the link to the Studio, and open no browser.")
+@click.option("--no-studio", is_flag=True, help="Run without the Studio.")
 @click.option("--program", "is_program", is_flag=True, hidden=True)
-@action("dev_actions", on_space)
+@action("dev_actions", on_server)
 def dev() -> None:
-    """Run an app, and start it again when its sources change, until Ctrl-C or SIGTERM.
+    """Run an app with the Studio beside it, and start it again when its sources change, until Ctrl-C or SIGTERM.
 
     The app runs in a process of its own, as with `headwater run`. When a file of it changes, the process comes to where
     it can stop, and is started again: everything it has in the space stays. A mistake that keeps it from starting is
