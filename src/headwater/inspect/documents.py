@@ -126,7 +126,7 @@ def write(storage: Storage, branch: str, command: SetValue, access: Access | Non
     return WriteReport(seq=seq, changed=changed, made_space=storage.name if is_new else "")
 
 
-def write_through(replica: AttachedReplica, command: SetValue, declared: Declared) -> tuple[Seq, bool]:
+def write_through(replica: AttachedReplica, command: SetValue, declared: Declared) -> tuple[Seq, bool]:  # noqa: C901  # one case for each verdict
     """Write by one commit of a replica. Returns its number, and whether it changed a value."""
     doc, steps = parse_address(command.address)
     delete = command.value is MISSING

@@ -40,7 +40,7 @@ def answer(openings: Sequence[OpeningPort], question: ListHandlers | ListResourc
 
 def _handlers(opening: OpeningPort) -> Iterator[HandlerReport]:
     for function, record in list(opening.space.events.handlers.items()):
-        parameters = ()
+        parameters: tuple[ParameterReport, ...] = ()
         if isinstance(function, Handler):
             parameters = tuple(
                 ParameterReport(name=name, type=expected, default=MISSING if default is ABSENT else to_json(default))

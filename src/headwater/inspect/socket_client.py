@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Final, TypeVar
 
 import msgspec
@@ -105,6 +106,12 @@ class SocketInspector(ClosingInspector):
 
     def close(self) -> None:
         """End the connection."""
+        self._connection.close()
+
+    def end(self) -> None:
+        """End the connection while another thread waits for it."""
+        with suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
         self._connection.close()
 
     def _whose(self) -> str:

@@ -105,7 +105,7 @@ class StoredInspector(AnsweringInspector):
 
     # -- questions -----------------------------------------------------------------------------------------
 
-    def answer(self, question: AnyQuestion) -> object:
+    def answer(self, question: AnyQuestion) -> object:  # noqa: PLR0911  # one for each kind of questions
         """Answer from the store."""
         call = self._storage.call
         if isinstance(question, FunctionQuestion):

@@ -112,7 +112,7 @@ _COMPARED: Final[dict[str, Callable[[Any, Any], bool]]] = {
 }
 
 
-def _holds(value: Maybe, condition: Condition) -> bool:
+def _holds(value: Maybe, condition: Condition) -> bool:  # noqa: PLR0911  # one for each operator
     if condition.op == "exists":
         return value is not ABSENT
     if value is ABSENT:

@@ -30,7 +30,7 @@ def carry_out(inspector: Inspector, deed: deeds.Acted, *, actor: str, place: str
     return Report(sentence=sentence, command=words_of(deed).line(place), seq=seq, opens=opens)
 
 
-def _done(inspector: Inspector, deed: deeds.Acted, actor: str) -> tuple[str, int, str]:  # noqa: C901, PLR0911  # one for each
+def _done(inspector: Inspector, deed: deeds.Acted, actor: str) -> tuple[str, int, str]:  # noqa: C901, PLR0911, PLR0912  # one for each
     """The sentence, the commit, and what to open."""
     match deed:
         case deeds.SetDeed():

@@ -63,7 +63,11 @@ class SpaceAnswers:
             case _:
                 return self._more(inspector, question)
 
-    def _more(self, inspector: Inspector, question: Asked) -> object:  # noqa: PLR0911  # one for each
+    def node_names(self, inspector: Inspector) -> tuple[dict[str, str], dict[str, str]]:
+        """The name and the box of each function."""
+        return function_answers.node_names(inspector, self._drawings)
+
+    def _more(self, inspector: Inspector, question: Asked) -> object:  # noqa: C901, PLR0911  # one for each
         match question:
             case questions.Events():
                 return event_answers.events(inspector, question)
@@ -81,6 +85,8 @@ class SpaceAnswers:
                 return workflow_answers.runs(inspector, question)
             case questions.RunQuestion():
                 return workflow_answers.run(inspector, question)
+            case questions.Collections():
+                return document_answers.collections(inspector, question)
             case questions.Inputs():
                 return workflow_answers.inputs(inspector, question)
             case _:

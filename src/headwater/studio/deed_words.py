@@ -85,7 +85,7 @@ def words_of(deed: deeds.Acted) -> Words:  # noqa: PLR0911  # one for each deed
             at = "now" if deed.at is None else f"at commit {deed.at}"
             return Words(
                 button="Fork",
-                sentence=f"A branch {deed.name} starts from {deed.branch} {at}. Nothing is copied, and {deed.branch} stays as it is.",
+                sentence=f"A branch {deed.name} starts from {deed.branch} {at}; {deed.branch} stays as it is.",
                 command=(
                     "fork",
                     deed.name,
@@ -97,7 +97,8 @@ def words_of(deed: deeds.Acted) -> Words:  # noqa: PLR0911  # one for each deed
         case deeds.MergeDeed():
             return Words(
                 button="Merge",
-                sentence=f"What {deed.branch} changed is changed in {deed.into}, too, as one commit. If both changed a document, nothing is done.",
+                sentence=f"What {deed.branch} changed is changed in {deed.into}, too, as one commit. "
+                "If both changed the same document, nothing is done.",
                 command=("merge", deed.branch, *(() if deed.into == "main" else ("--into", deed.into))),
                 asks=True,
             )
@@ -124,7 +125,8 @@ def words_of(deed: deeds.Acted) -> Words:  # noqa: PLR0911  # one for each deed
         case deeds.ResendDeed():
             return Words(
                 button="Send again with changes",
-                sentence=f"A new event with this payload is sent to the handler of {deed.event}; the failed one stays until it is dropped.",
+                sentence=f"A new event with this payload is sent to the handler of {deed.event}; "
+                "the failed one stays until it is dropped.",
                 command=("send", "HANDLER", "--json", deed.fields),
             )
         case _:

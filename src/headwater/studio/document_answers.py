@@ -6,17 +6,23 @@ from collections import Counter
 from shlex import quote
 from typing import Final
 
+import msgspec
+
 from headwater.draw.node_captions import titled
 from headwater.errors import HeadwaterError, NotFoundError
 from headwater.inspect.document_records import MISSING, DocumentRow, GetHistory, GetValue, ListDocuments
 from headwater.inspect.function_records import GetGraph
 from headwater.inspect.inspector import Inspector
+from headwater.inspect.paging import document_pages
 from headwater.inspect.space_records import CompareDocuments, FindDocuments, ListBranches, ListCommits, ListKinds
 from headwater.machine import machine
+from headwater.store.collection_record import RECORD_KIND, record_doc, record_of
 from headwater.studio import answers, questions
 from headwater.studio.limits import DIFFERENCES, PAGE_MAX, QUERY_ROWS, VALUE_BYTES, VALUE_BYTES_MAX
 from headwater.studio.value_texts import value_text
 from headwater.values.address import address_text, parse_address
+from headwater.values.codec import from_json
+from headwater.values.tree import freeze
 
 _ROW_BYTES: Final = 2048
 """Bytes of a value in a list: a row shows less."""
@@ -319,3 +325,47 @@ def _cell(value: object, path: str) -> answers.ValueText | None:
         else:
             return None
     return value_text(found, _ROW_BYTES)
+
+
+# --- collections ----------------------------------------------------------------------------------------------
+
+
+def collections(inspector: Inspector, _question: questions.Collections) -> answers.CollectionsView:
+    """Declared collections with their indexes and rules."""
+    counts = {kind.prefix: kind.count for kind in inspector.ask(ListKinds()).kinds}
+    rows = []
+    for page in document_pages(inspector, ListDocuments(prefix=f"{RECORD_KIND}:", values=True, every=True)):
+        for row in page.documents:
+            doc = parse_address(row.address)[0]
+            kind = doc.partition(":")[2]
+            if doc != record_doc(kind) or row.value is MISSING:
+                continue
+            record = record_of(doc, freeze(from_json(row.value)))
+            rows.append(
+                answers.CollectionRow(
+                    kind=kind,
+                    documents=counts.get(f"{kind}:", 0),
+                    type=record.scope,
+                    indexes=tuple(
+                        answers.IndexRow(
+                            name=named.name,
+                            fields=tuple(each.name for each in named.index.fields),
+                            unique=named.index.unique,
+                            state="total" if named.index.total is not None else "index",
+                        )
+                        for named in record.named
+                    ),
+                    rights=_rights(row.value),
+                    state="ready",
+                )
+            )
+    return answers.CollectionsView(collections=tuple(rows))
+
+
+def _rights(value: object) -> tuple[str, ...]:
+    """The rules of a collection, each as it is stored."""
+    rules = value.get("rules") if isinstance(value, dict) else None
+    if not rules:
+        return ("everybody with a right to the space",)
+    pairs = rules.items() if isinstance(rules, dict) else enumerate(rules)
+    return tuple(f"{name}: {msgspec.json.encode(rule).decode()}" for name, rule in pairs)

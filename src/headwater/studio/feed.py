@@ -19,9 +19,12 @@ from headwater.inspect.space_records import GetPulse
 from headwater.machine import Future, machine
 from headwater.studio import acting, answers
 from headwater.studio.answering import SpaceAnswers, intent, is_of_functions
-from headwater.studio.deeds import Acted
+from headwater.studio.deed_words import words_of
+from headwater.studio.deeds import Acted, RecordDeed
 from headwater.studio.host import Login, StudioHost
-from headwater.studio.questions import Asked, Intent
+from headwater.studio.passes import Recording
+from headwater.studio.questions import Asked, Intent, Passes, PassQuestion, Spaces
+from headwater.studio.space_answers import spaces
 
 log: Final = logging.getLogger("headwater.studio")
 
@@ -83,6 +86,7 @@ class Feed:
         self._changed_at = 0.0
         self._look_s = 0.0
         self._remembered: dict[bytes, tuple[str, bytes, object]] = {}
+        self._recording = Recording(lambda record: host.follow(login, space, record))
         self.looks = 0
         """How often the space was looked at without a question: for tests."""
         self._thread = machine().thread(self._run, name="headwater-studio-feed")
@@ -125,6 +129,7 @@ class Feed:
                     raise
                 job = None
             if job is _STOP:
+                self._recording.stop()
                 self._release()
                 return
             if job is None:
@@ -203,7 +208,7 @@ class Feed:
         elif now - self._busy_since > BUSY_S:
             self._busy = running
 
-    def _answer(self, question: Asked, mark: str) -> Answered:
+    def _answer(self, question: Asked, mark: str) -> Answered:  # noqa: PLR0911  # one for each source of answers
         if isinstance(question, Intent):
             of_host = self._host.intents.get(str(question.deed.__struct_config__.tag))
             why_not = self._why_not(question.deed)
@@ -216,6 +221,16 @@ class Feed:
         own = self._host.questions.get(str(question.__struct_config__.tag))
         if own is not None:
             view = own(self._login, question)
+            return self._answered(msgspec.json.encode(view), view)
+        if isinstance(question, Passes):
+            view = self._recording.listed(question)
+            return self._answered(msgspec.json.encode(view), view)
+        if isinstance(question, PassQuestion):
+            names, boxes = self._answers.node_names(self._reached())
+            view = self._recording.shown(question, names, boxes)
+            return self._answered(msgspec.json.encode(view), view)
+        if isinstance(question, Spaces):
+            view = spaces(self._host, self._login, question)
             return self._answered(msgspec.json.encode(view), view)
         self._pulse()
         if self._live == "ended" and is_of_functions(question):
@@ -258,6 +273,8 @@ class Feed:
             report: Any = (
                 own(self._login, deed)
                 if own is not None
+                else self._record(deed)
+                if isinstance(deed, RecordDeed)
                 else acting.carry_out(self._reached(), deed, actor=self._login.actor, place=self._answers.url)
             )
             assert isinstance(report, answers.Report)
@@ -270,6 +287,15 @@ class Feed:
         # Seen at once, also by the other tabs.
         self._jobs.put(None)
         return report
+
+    def _record(self, deed: RecordDeed) -> answers.Report:
+        """Begin or end a recording."""
+        if not deed.on:
+            self._recording.stop()
+            return answers.Report(sentence="runs are not recorded any more", command="")
+        self._recording.start()
+        line = words_of(deed).line(self._answers.url)
+        return answers.Report(sentence="each run is recorded for ten minutes", command=line)
 
 
 _OWNERS: Final = ("drop", "skip", "abandon", "revoke")

@@ -312,6 +312,18 @@ def _row(node: NodeView, app: str, drawing: Drawing) -> answers.FunctionRow:
     )
 
 
+def node_names(inspector: Inspector, drawings: Drawings) -> tuple[dict[str, str], dict[str, str]]:
+    """The name and the box of each function, by the ids of the trace."""
+    found = seen(inspector)
+    drawing = drawings.drawing(found.snapshot, BOXES)
+    names: dict[str, str] = {}
+    boxes: dict[str, str] = {}
+    for node in found.snapshot.nodes:
+        own = node.id.removeprefix(f"{found.label_of.get(node.id, '')}/")
+        names[own], boxes[own] = titled(node), _box_id(drawing, node.id)
+    return names, boxes
+
+
 def _box_id(drawing: Drawing, node: str) -> str:
     at = drawing.box_of.get(node)
     return "" if at is None else drawing.boxes[at].id

@@ -57,6 +57,10 @@ class StudioHost(Protocol):
         """A new inspector of a space. The caller closes it. Raises HeadwaterError."""
         ...
 
+    def follow(self, login: Login, space: str, record: Callable[[Mapping[str, Any]], None]) -> Callable[[], None]:
+        """Call `record` with each step of the functions, in another thread. Returns what ends it. HeadwaterError."""
+        ...
+
     def state(self, login: Login, space: str) -> str:
         """live: a program has it open. closed: nobody has. server: it is there. Cheap, and opens no file."""
         ...

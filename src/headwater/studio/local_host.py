@@ -10,15 +10,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from headwater.client.server_url import is_server, parse_server
-from headwater.errors import AccessError, ClosedError, HeadwaterError, NotFoundError, UsageError
+from headwater.errors import AccessError, ClosedError, HeadwaterError, NotFoundError, UnavailableError, UsageError
 from headwater.host import space_files
 from headwater.host.space_lookup import is_folder, open_space
 from headwater.inspect.inspector import Inspector
+from headwater.inspect.live_functions import since_1970
 from headwater.inspect.live_inspector import LiveInspector
 from headwater.inspect.names import InspectScope
 from headwater.inspect.opening_inspection import OpeningInspection
 from headwater.inspect.resolve import inspector_for
 from headwater.inspect.socket_client import SocketInspector
+from headwater.machine import machine
 from headwater.studio.deeds import Acted
 from headwater.studio.host import Login
 
@@ -57,6 +59,10 @@ class LocalHost(ABC):
 
     @abstractmethod
     def inspector(self, login: Login, space: str, branch: str) -> Inspector:
+        """Likewise."""
+
+    @abstractmethod
+    def follow(self, login: Login, space: str, record: Callable[[Mapping[str, Any]], None]) -> Callable[[], None]:
         """Likewise."""
 
     @abstractmethod
@@ -101,12 +107,17 @@ class FileHost(LocalHost):
         """The name of the space in the file. Raises NotFoundError, UnavailableError."""
         if self._path("") is not None and self._connected("") is not None:
             return space_files.locate(self._url, self._space).space
+        path = self._path("")
         try:
+            if path is not None and machine().files.is_file(path):
+                with space_files.open_for_reading(path, _nothing) as storage:
+                    return storage.name
             with open_space(self._url, self._space) as storage:
                 return storage.name
         except NotFoundError:
             raise
         except HeadwaterError:
+            # A program may have opened it just now.
             if self._connected("") is None:
                 raise
             return space_files.locate(self._url, self._space).space
@@ -137,7 +148,30 @@ class FileHost(LocalHost):
     def inspector(self, login: Login, space: str, branch: str) -> Inspector:  # noqa: ARG002  # likewise
         """The inspector that the command line uses."""
         named = space if self.is_folder else self._space
-        return inspector_for(self._url, named, branch=branch, token=self._token)
+        return inspector_for(self._url, named, branch=branch, token=self._token, brief=True)
+
+    def follow(
+        self,
+        login: Login,  # noqa: ARG002  # as `StudioHost` has it
+        space: str,
+        record: Callable[[Mapping[str, Any]], None],
+    ) -> Callable[[], None]:
+        """By a connection of its own. Raises UnavailableError if no program has the file open."""
+        path = None if self.is_remote else self._path(space)
+        found = None if path is None else SocketInspector.connect(str(path.resolve()))
+        if found is None:
+            raise UnavailableError("no program has the space open here, so there is nothing to record")
+        lines = found.follow()
+
+        def read() -> None:
+            # Closed below, or the program has ended.
+            with suppress(OSError, ValueError, HeadwaterError):
+                for line in lines:
+                    if line.record is not None:
+                        record(line.record)
+
+        machine().thread(read, name="headwater-studio-trace").start()
+        return found.end
 
     def state(self, login: Login, space: str) -> str:  # noqa: ARG002  # likewise
         """Whether a program answers at the socket beside the file."""
@@ -159,6 +193,10 @@ class FileHost(LocalHost):
         return {} if self.state(login, space) == "live" else dict.fromkeys((*_OF_PROGRAM, "refetch"), NOBODY)
 
 
+def _nothing() -> None:
+    """It is released at once."""
+
+
 class ProgramHost(LocalHost):
     """A space that this process has open, also one in memory."""
 
@@ -178,6 +216,16 @@ class ProgramHost(LocalHost):
         if self._opening.space.closed:
             raise ClosedError("the space was closed")
         return LiveInspector([self._opening], InspectScope(branch=branch), apart=True)
+
+    def follow(
+        self,
+        login: Login,  # noqa: ARG002  # as `StudioHost` has it
+        space: str,  # noqa: ARG002  # likewise
+        record: Callable[[Mapping[str, Any]], None],
+    ) -> Callable[[], None]:
+        """By a listener of the scheduler."""
+        opening = self._opening
+        return opening.space.scheduler.on_trace(lambda step: record(since_1970(opening, step)))
 
     def state(self, login: Login, space: str) -> str:  # noqa: ARG002  # likewise
         """Until the space is closed."""

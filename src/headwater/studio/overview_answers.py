@@ -202,7 +202,8 @@ def _failed_functions(nodes: Sequence[NodeView]) -> list[answers.Attention]:
             target=node.id,
         )
         for node in nodes
-        if node.error
+        # Failed events of a handler are listed by themselves.
+        if node.error and node.kind != "handler"
     ]
 
 
@@ -215,7 +216,8 @@ def _totals(inspector: Inspector, nodes: Sequence[NodeView], seq: int) -> dict[s
                 counts[name] = counts.get(name, 0) + count
     except HeadwaterError:
         counts = {}
-    events = sum(count for name, count in counts.items() if name in ("events_done", "events_failed", "events_rejected"))
+    ended = ("events_confirmed", "events_refused", "events_failed", "events_rejected")
+    events = sum(counts.get(name, 0) for name in ended)
     return {
         "commits": seq,
         "runs": counts.get("runs", sum(node.runs for node in nodes)),

@@ -105,7 +105,7 @@ def run(inspector: Inspector, question: questions.RunQuestion) -> answers.RunDet
         decisions=tuple(details.decisions),
         details=details.details or "",
         block_kind=details.block_kind or "",
-        actions=run_actions(details, is_hosted=view.workflow in report.hosted),
+        actions=run_actions(details),
         hosted=view.workflow in report.hosted,
     )
 
@@ -148,7 +148,7 @@ def _call(call: CallView) -> answers.CallText:
     )
 
 
-def run_actions(details: RunDetails, *, is_hosted: bool) -> tuple[answers.Action, ...]:
+def run_actions(details: RunDetails) -> tuple[answers.Action, ...]:
     """What can be decided about the newest attempt of a chain: the commands that `runs show` suggests."""
     head = details.chain[-1] if details.chain else details.run
 
@@ -159,9 +159,8 @@ def run_actions(details: RunDetails, *, is_hosted: bool) -> tuple[answers.Action
         case "ask":
             return one("Approve", "approve"), one("Reject", "reject")
         case "indeterminate" | "hung" as kind:
-            not_open = "" if is_hosted else "the result can be checked only where its app is open: start it"
             found = [
-                one("It happened", "applied", not_open),
+                one("It happened", "applied"),
                 one("It did not happen", "not_applied"),
                 one("Skip", "skip"),
             ]
