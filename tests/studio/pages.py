@@ -48,9 +48,9 @@ class PageClient:
         return found
 
     def ask(self, type: str, **fields: object) -> Any:  # noqa: A002  # as in the frame
-        """The record that answers a question, or the frame `trouble`."""
+        """The record that answers a question, or the frame `trouble`; nothing if the last one stays."""
         found = self._answer(t="ask", q={"type": type, **fields})
-        return found["record"] if found["t"] == "answer" else found
+        return found.get("record", {}) if found["t"] == "answer" else found
 
     def do(self, type: str, **fields: object) -> Any:  # noqa: A002  # as in the frame
         """The report of a deed, or the frame `trouble`."""

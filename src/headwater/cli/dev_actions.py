@@ -167,7 +167,11 @@ class _Supervisor:
         if self._is_ending:
             # The signal came just before.
             self._program.terminate()
-        return self._program.wait()
+        while True:
+            # With a timeout: a signal that another thread receives does not interrupt this wait, and its handler is
+            # called in this thread only.
+            with suppress(subprocess.TimeoutExpired):
+                return self._program.wait(_LOOK_S)
 
     def _hear(self, number: int, _frame: FrameType | None) -> None:
         self._is_ending = True
