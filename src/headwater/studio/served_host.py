@@ -144,6 +144,26 @@ class ServedHost:
             self._names[grant.id] = machine().monotonic(), names
         return names
 
+    def follow(self, login: Login, space: str, record: Callable[[Mapping[str, Any]], None]) -> Callable[[], None]:
+        """Raises UnavailableError: functions run in programs."""
+        del login, record
+        message = f"functions run in the programs that have {space} open, so there is nothing to record at the server"
+        raise UnavailableError(message, space=space)
+
+    def pulses(self, login: Login, space: str, ring: Callable[[], float]) -> Callable[[], None] | None:
+        """None: the space is asked from time to time."""
+        del login, space, ring
+        return None
+
+    def follow(self, login: Login, space: str, record: Callable[[Mapping[str, Any]], None]) -> Callable[[], None]:
+        """Raises UsageError: no function runs at a server."""
+        del login, space, record
+        raise UsageError(f"{NO_APP}, so there is nothing to record here")
+
+    def pulses(self, login: Login, space: str, ring: Callable[[], float]) -> Callable[[], None] | None:
+        """The space is asked from time to time."""
+        del login, space, ring
+
     def state(self, login: Login, space: str) -> str:
         """The server has it."""
         del login, space
