@@ -174,6 +174,8 @@ def _view(opening: OpeningPort, label: str, question: FunctionQuestion, wait_s: 
         match question:
             case records.GetGraph():
                 return _graph(opening, fields, question.limit)
+            case records.GetChanges():
+                return live_functions.changes_of(opening, fields, question.look)
             case records.ExplainNode():
                 return live_functions.explain(opening, fields, question.node)
             case records.GetActivity():

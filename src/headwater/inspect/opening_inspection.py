@@ -9,6 +9,7 @@ from typing import Final
 from headwater.host.storage import Storage, storage_of
 from headwater.inspect import relayed_looks
 from headwater.inspect.live_functions import drawn, last_state
+from headwater.inspect.node_changes import NodeChanges
 from headwater.inspect.snapshot import StoredOpening, store_opening
 from headwater.inspect.sockets import socket_registry
 from headwater.runtime.attached_replica import AttachedReplica
@@ -36,6 +37,8 @@ class OpeningInspection:
         self.after: Callable[[], None] = _nothing
         self._lock = space.lock
         self._lease = lease
+        self.changes: NodeChanges | None = None
+        """Since the first look of a Studio; None: nobody has looked."""
         self.is_in_memory = lease.path is None
         self.file = lease.path or ""
         self._is_complete = True

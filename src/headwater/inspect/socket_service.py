@@ -70,6 +70,10 @@ class TraceFollower:
         for opening in [opening for opening in self._ends if opening not in openings]:
             self._ends.pop(opening)()
 
+    def stop(self) -> None:
+        """Record nothing more."""
+        self.listen_to([])
+
     def _record(self, opening: OpeningPort, record: TraceRecord) -> None:
         """Called during a pass: must not block or raise."""
         if (self._kind is None or type(record) is self._kind) and self._is_of(opening, record.node):
@@ -104,6 +108,49 @@ class TraceFollower:
             yield line
 
 
+PULSE: Final = "pulse"
+"""What a peer follows to be told, once, that a pass has ended."""
+
+
+class PulseFollower:
+    """Sends one line at the end of the next pass, then none until the peer asks again."""
+
+    def __init__(self, waker: WakePipe) -> None:
+        self._waker = waker
+        self._rung = False
+        self._ends: dict[OpeningPort, Callable[[], None]] = {}
+
+    def listen_to(self, openings: list[OpeningPort]) -> None:
+        """Wait for a pass of these openings. An opening that has come or gone counts as one."""
+        if self._rung:
+            return
+        if not self._ends:
+            self._ends = {opening: opening.space.scheduler.inspect.on_pass(self._ring) for opening in openings}
+        elif list(self._ends) != openings:
+            self._ring()
+
+    def _ring(self) -> None:
+        """Called at the end of a pass: must not block or raise. Ends itself."""
+        if not self._rung:
+            self._rung = True
+            self._waker.wake()
+
+    def lines(self, room: int) -> Iterator[bytes]:
+        """The line, if a pass has ended."""
+        if self._rung and self._ends and room > 0:
+            for end in self._ends.values():
+                end()
+            self._ends = {}
+            yield _line(TraceLine(app=""))
+
+    def stop(self) -> None:
+        """Wait for nothing more."""
+        self._rung = True
+        for end in self._ends.values():
+            end()
+        self._ends = {}
+
+
 class SocketPeer:
     """One connection to the socket of a file."""
 
@@ -114,7 +161,7 @@ class SocketPeer:
         # No line ends before this position.
         self.searched = 0
         self.unsent = bytearray()
-        self.follower: TraceFollower | None = None
+        self.follower: TraceFollower | PulseFollower | None = None
         # A command is being carried out: further requests wait for it.
         self.is_busy = False
 
@@ -296,10 +343,14 @@ class SocketService:
         return answered(inspector.ask(question), pid=self._pid, mark=mark)
 
     def _follow(self, peer: SocketPeer, openings: list[OpeningPort], kind: str) -> Response:
-        if kind and kind not in TRACE_KINDS:
+        if kind and kind not in TRACE_KINDS and kind != PULSE:
             return self._unknown(kind)
         if peer.follower is not None:
-            peer.follower.listen_to([])
+            peer.follower.stop()
+        if kind == PULSE:
+            peer.follower = PulseFollower(self._waker)
+            peer.follower.listen_to(openings)
+            return Response(v=VERSION, pid=self._pid)
         peer.follower = TraceFollower(kind, self._waker)
         peer.follower.listen_to(openings)
         return Response(v=VERSION, pid=self._pid)
@@ -335,7 +386,7 @@ class SocketService:
     def _unknown(self, kind: str) -> Response:
         return self._refused(f"{kind!r} is no kind of trace; there are {', '.join(TRACE_KINDS)}")
 
-    def _tell(self, peer: SocketPeer, follower: TraceFollower) -> None:
+    def _tell(self, peer: SocketPeer, follower: TraceFollower | PulseFollower) -> None:
         """Send new records, also of new openings."""
         with self._registry.lock:
             openings = list(peer.file_socket.openings)
@@ -359,7 +410,7 @@ class SocketService:
         if peer not in self._peers:
             return
         if peer.follower is not None:
-            peer.follower.listen_to([])
+            peer.follower.stop()
         with self._registry.lock:
             self._peers.remove(peer)
             self._selector.unregister(peer.connection)
@@ -369,7 +420,7 @@ class SocketService:
         """Close everything, when the thread ends or in a forked child."""
         for peer in self._peers:
             if peer.follower is not None:
-                peer.follower.listen_to([])
+                peer.follower.stop()
             peer.connection.close()
         for listener in self._listeners.values():
             listener.close()

@@ -168,7 +168,7 @@ class StoredInspector(AnsweringInspector):
 
     def _view(
         self, opening: StoredOpening, label: str, question: FunctionQuestion, *, is_observed: bool
-    ) -> OpeningView:
+    ) -> OpeningView:  # noqa: PLR0911  # one for each question
         known = {name: getattr(opening, name) for name in OpeningState.__struct_fields__}
         observed = opening.counts.get("seq", 0) if is_observed else 0
         fields: dict[str, Any] = known | {"label": label, "origin": self._origin, "observed": observed}
@@ -176,6 +176,9 @@ class StoredInspector(AnsweringInspector):
             case records.GetGraph():
                 snapshot = None if opening.snapshot is None else fewer(opening.snapshot, question.limit)
                 return records.GraphView(**fields, snapshot=snapshot)
+            case records.GetChanges():
+                # Nothing changes while no program has it open.
+                return records.ChangesView(**fields)
             case records.ExplainNode():
                 whys = [
                     why for why in opening.whys if is_called(why.id, why.name, question.node, opening.app, why.piece)

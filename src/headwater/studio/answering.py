@@ -17,7 +17,7 @@ from headwater.studio import (
     workflow_answers,
 )
 from headwater.studio.deed_words import words_of
-from headwater.studio.function_answers import Drawings
+from headwater.studio.function_answers import Drawings, Sight
 from headwater.studio.overview_answers import Rates
 from headwater.studio.questions import Asked
 
@@ -28,6 +28,7 @@ class SpaceAnswers:
     def __init__(self, url: str) -> None:
         self.url = url
         self._drawings = Drawings()
+        self._sight = Sight()
         self._rates = Rates()
 
     def answer(self, inspector: Inspector, question: Asked, *, seq: int) -> object:  # noqa: C901, PLR0911, PLR0912  # one for each
@@ -35,15 +36,15 @@ class SpaceAnswers:
         match question:
             case questions.Overview():
                 now = machine().now_ms()
-                return overview_answers.overview(inspector, self._rates, question, seq=seq, now_ms=now)
+                return overview_answers.overview(inspector, self._sight, self._rates, question, seq=seq, now_ms=now)
             case questions.Search():
-                return overview_answers.search(inspector, question)
+                return overview_answers.search(inspector, self._sight, question)
             case questions.GraphQuestion():
-                return function_answers.graph(inspector, self._drawings, question)
+                return function_answers.graph(inspector, self._sight, self._drawings, question)
             case questions.Functions():
-                return function_answers.functions(inspector, self._drawings, question)
+                return function_answers.functions(inspector, self._sight, self._drawings, question)
             case questions.FunctionQuestion():
-                return function_answers.function(inspector, self._drawings, question)
+                return function_answers.function(inspector, self._sight, self._drawings, question)
             case questions.Kinds():
                 return document_answers.kinds(inspector, question)
             case questions.Documents():
@@ -65,7 +66,7 @@ class SpaceAnswers:
 
     def node_names(self, inspector: Inspector) -> tuple[dict[str, str], dict[str, str]]:
         """The name and the box of each function."""
-        return function_answers.node_names(inspector, self._drawings)
+        return function_answers.node_names(inspector, self._sight, self._drawings)
 
     def _more(self, inspector: Inspector, question: Asked) -> object:  # noqa: C901, PLR0911  # one for each
         match question:

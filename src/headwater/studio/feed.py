@@ -40,6 +40,9 @@ QUIET_S: Final = 3.0
 CLOSED_POLL_S: Final = 0.25
 """Seconds between two looks for the socket of a closed file."""
 
+PULSE_S: Final = 0.016
+"""Seconds between two looks that the program asks for: a screen draws no more often."""
+
 REST: Final = 20
 """The pause after a look, in durations of the look: watching costs the program a twentieth at most."""
 
@@ -87,6 +90,8 @@ class Feed:
         self._look_s = 0.0
         self._remembered: dict[bytes, tuple[str, bytes, object]] = {}
         self._recording = Recording(lambda record: host.follow(login, space, record))
+        self._rung = False
+        self._end_pulses: Callable[[], None] | None = None
         self.looks = 0
         """How often the space was looked at without a question: for tests."""
         self._thread = machine().thread(self._run, name="headwater-studio-feed")
@@ -110,13 +115,25 @@ class Feed:
         """Call `changed`, in the thread of the feed, when another answer may be due. Returns what ends it."""
         self._listeners.add(changed)
         self._jobs.put(None)
-        return lambda: self._listeners.discard(changed)
+        return lambda: self._unlisten(changed)
+
+    def _unlisten(self, changed: Callable[[], None]) -> None:
+        self._listeners.discard(changed)
+        # The last one ends what the program does for this Studio.
+        self._jobs.put(None)
 
     def close(self) -> None:
         """End the thread."""
         self._jobs.put(_STOP)
         if self._thread is not machine().current_thread():
             self._thread.join(5.0)
+
+    def _ring(self) -> float:
+        """A pass has ended, in the program. Called in another thread. Returns the pause before the next."""
+        if not self._rung:
+            self._rung = True
+            self._jobs.put(None)
+        return max(PULSE_S, self._look_s * REST)
 
     # -- in the thread -------------------------------------------------------------------------------------
 
@@ -130,6 +147,8 @@ class Feed:
                 job = None
             if job is _STOP:
                 self._recording.stop()
+                self._listeners.clear()
+                self._watch_passes()
                 self._release()
                 return
             if job is None:
@@ -150,7 +169,7 @@ class Feed:
             return None
         if self._live in ("closed", "ended"):
             return CLOSED_POLL_S
-        quiet = machine().monotonic() - self._changed_at > QUIET_S
+        quiet = self._end_pulses is not None or machine().monotonic() - self._changed_at > QUIET_S
         return max(IDLE_POLL_S if quiet else POLL_S, self._look_s * REST)
 
     def _release(self) -> None:
@@ -165,8 +184,19 @@ class Feed:
             self._inspector = self._host.inspector(self._login, self._space, self._branch)
         return self._inspector
 
+    def _watch_passes(self) -> None:
+        """From now on the program wakes this thread; or not any more."""
+        wanted = bool(self._listeners) and self._live == "live"
+        if wanted and self._end_pulses is None:
+            self._end_pulses = self._host.pulses(self._login, self._space, self._ring)
+        elif not wanted and self._end_pulses is not None:
+            end, self._end_pulses = self._end_pulses, None
+            end()
+
     def _look(self) -> None:
         """See whether the space has changed, was opened or closed, and notify the tabs."""
+        self._rung = False
+        self._watch_passes()
         if not self._listeners:
             return
         if self._live in ("closed", "ended"):

@@ -12,9 +12,9 @@ import msgspec
 from headwater.draw.layout import lay_out
 from headwater.draw.node_captions import columns, state, titled
 from headwater.draw.picture import Picture, picture
-from headwater.errors import NotFoundError
+from headwater.errors import HeadwaterError, NotFoundError
 from headwater.inspect.document_records import GetValue
-from headwater.inspect.function_records import NODES_MAX, ExplainNode, GetGraph, GraphView
+from headwater.inspect.function_records import NODES_MAX, ChangesView, ExplainNode, GetChanges, GetGraph, GraphView
 from headwater.inspect.inspector import Inspector
 from headwater.scheduler.inspect.graph_snapshot import Edge, NodeView, Snapshot, SourceView
 from headwater.studio import answers, questions
@@ -45,6 +45,54 @@ _GRAPHS: Final = 8
 """Layouts that are remembered: those of the tabs that are open."""
 
 
+class Sight:
+    """The functions of a space as they were seen last. Only what has changed since is read."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[Seen, int, int]] = {}
+        self._shapes = 0
+
+    def seen(self, inspector: Inspector, app: str = "") -> Seen:
+        """The snapshots of all openings, or of that of one app, as one."""
+        try:
+            looks = {view.label: view for view in inspector.ask(GetChanges())} if inspector.is_live else {}
+        except HeadwaterError:
+            # An older program.
+            looks = {}
+        if len(looks) != 1:
+            self._seen.clear()
+            return self._fresh(inspector, app)
+        [look] = looks.values()
+        known = self._seen.get(app)
+        if known is None or known[1] != look.structure or known[0].openings[0].pid != look.pid:
+            found = self._fresh(inspector, app)
+            self._seen = {app: (found, look.structure, look.look)}
+            return found
+        # The nodes that changed between the two looks are in the second.
+        views = inspector.ask(GetChanges(look=known[2]))
+        if len(views) != 1 or views[0].structure != known[1]:
+            self._seen.clear()
+            return self._fresh(inspector, app)
+        found = _merged(known[0], views[0])
+        self._seen[app] = found, known[1], views[0].look
+        return found
+
+    def _fresh(self, inspector: Inspector, app: str) -> Seen:
+        self._shapes += 1
+        return msgspec.structs.replace(_read(inspector, app), shape=self._shapes)
+
+
+def _merged(before: Seen, view: ChangesView) -> Seen:
+    """What was seen before, with the nodes that have changed."""
+    changed = {node.id: node for node in view.nodes}
+    nodes = tuple(
+        msgspec.structs.replace(changed[node.id], rank=node.rank) if node.id in changed else node
+        for node in before.snapshot.nodes
+    )
+    snapshot = msgspec.structs.replace(before.snapshot, nodes=nodes, seq=view.seq, at_ms=view.at_ms)
+    return msgspec.structs.replace(before, snapshot=snapshot)
+
+
 class Seen(msgspec.Struct, frozen=True):
     """The functions of all openings at one moment."""
 
@@ -54,9 +102,11 @@ class Seen(msgspec.Struct, frozen=True):
     """The opening of each node."""
     left_out: int
     note: str
+    shape: int = 0
+    """The same number: the same nodes and edges."""
 
 
-def seen(inspector: Inspector, app: str = "") -> Seen:
+def _read(inspector: Inspector, app: str = "") -> Seen:
     """The snapshots of all openings, or of that of one app, as one. Ids get the opening if there are several."""
     try:
         views = inspector.ask(GetGraph(limit=NODES_MAX))
@@ -153,9 +203,19 @@ class Drawings:
 
     def __init__(self) -> None:
         self._known: dict[str, Drawing] = {}
+        self._shapes: dict[tuple[tuple[object, ...], int], Drawing] = {}
 
-    def drawing(self, snapshot: Snapshot, boxes: int) -> Drawing:
-        """The drawing of a snapshot, made if its nodes or edges have changed."""
+    def drawing(self, snapshot: Snapshot, boxes: int, shape: tuple[object, ...]) -> Drawing:
+        """The drawing of a snapshot, made if its nodes or edges have changed. `shape`: equal for equal ones."""
+        if (shape, boxes) in self._shapes:
+            return self._shapes[shape, boxes]
+        found = self._drawn(snapshot, boxes)
+        while len(self._shapes) >= _GRAPHS:
+            del self._shapes[next(iter(self._shapes))]
+        self._shapes[shape, boxes] = found
+        return found
+
+    def _drawn(self, snapshot: Snapshot, boxes: int) -> Drawing:
         structure = _structure(snapshot, boxes)
         found = self._known.pop(structure, None) or _draw(snapshot, boxes, structure)
         while len(self._known) >= _GRAPHS:
@@ -198,12 +258,13 @@ def _draw(snapshot: Snapshot, boxes: int, structure: str) -> Drawing:
     return Drawing(structure, tuple(made), routes, members, box_of, layout.width, layout.height, shown.note, folded)
 
 
-def graph(inspector: Inspector, drawings: Drawings, question: questions.GraphQuestion) -> answers.Graph:
+def graph(inspector: Inspector, sight: Sight, drawings: Drawings, question: questions.GraphQuestion) -> answers.Graph:
     """Boxes, routes and states."""
-    found = seen(inspector, question.app)
+    found = sight.seen(inspector, question.app)
     snapshot = found.snapshot
     shown = around(snapshot, question.around, question.hops) if question.around else snapshot
-    drawing = drawings.drawing(shown, max(1, min(question.boxes, BOXES)))
+    shape = (found.shape, question.around, question.hops)
+    drawing = drawings.drawing(shown, max(1, min(question.boxes, BOXES)), shape)
     return answers.Graph(
         structure=drawing.structure,
         seq=snapshot.seq,
@@ -266,10 +327,12 @@ def around(snapshot: Snapshot, node: str, hops: int) -> Snapshot:
 # --- the table ------------------------------------------------------------------------------------------------
 
 
-def functions(inspector: Inspector, drawings: Drawings, question: questions.Functions) -> answers.FunctionsPage:
+def functions(
+    inspector: Inspector, sight: Sight, drawings: Drawings, question: questions.Functions
+) -> answers.FunctionsPage:
     """One page of functions."""
-    found = seen(inspector, question.app)
-    drawing = drawings.drawing(found.snapshot, BOXES)
+    found = sight.seen(inspector, question.app)
+    drawing = drawings.drawing(found.snapshot, BOXES, (found.shape,))
     nodes: list[NodeView] = list(found.snapshot.nodes)
     if question.box:
         at = drawing.box_of.get(question.box)
@@ -312,10 +375,10 @@ def _row(node: NodeView, app: str, drawing: Drawing) -> answers.FunctionRow:
     )
 
 
-def node_names(inspector: Inspector, drawings: Drawings) -> tuple[dict[str, str], dict[str, str]]:
+def node_names(inspector: Inspector, sight: Sight, drawings: Drawings) -> tuple[dict[str, str], dict[str, str]]:
     """The name and the box of each function, by the ids of the trace."""
-    found = seen(inspector)
-    drawing = drawings.drawing(found.snapshot, BOXES)
+    found = sight.seen(inspector)
+    drawing = drawings.drawing(found.snapshot, BOXES, (found.shape,))
     names: dict[str, str] = {}
     boxes: dict[str, str] = {}
     for node in found.snapshot.nodes:
@@ -329,9 +392,11 @@ def _box_id(drawing: Drawing, node: str) -> str:
     return "" if at is None else drawing.boxes[at].id
 
 
-def function(inspector: Inspector, drawings: Drawings, question: questions.FunctionQuestion) -> answers.FunctionDetail:
+def function(
+    inspector: Inspector, sight: Sight, drawings: Drawings, question: questions.FunctionQuestion
+) -> answers.FunctionDetail:
     """One function. Raises NotFoundError."""
-    found = seen(inspector)
+    found = sight.seen(inspector)
     snapshot = found.snapshot
     node = next((each for each in snapshot.nodes if each.id == question.node), None)
     if node is None:
@@ -341,7 +406,7 @@ def function(inspector: Inspector, drawings: Drawings, question: questions.Funct
             raise NotFoundError(f"there is no function {question.node!r} here (any more)", node=question.node)
         node = named[0]
     label = found.label_of.get(node.id, "")
-    drawing = drawings.drawing(snapshot, BOXES)
+    drawing = drawings.drawing(snapshot, BOXES, (found.shape,))
     reading = {edge.target for edge in snapshot.edges if edge.kind == "data" and edge.source == node.id}
     readers = [each for each in snapshot.nodes if each.id in reading]
     value = None

@@ -61,6 +61,13 @@ class StudioHost(Protocol):
         """Call `record` with each step of the functions, in another thread. Returns what ends it. HeadwaterError."""
         ...
 
+    def pulses(self, login: Login, space: str, ring: Callable[[], float]) -> Callable[[], None] | None:
+        """Call `ring` after each pass of the functions, in another thread. It returns seconds to wait before the next.
+
+        Returns what ends it; None if there is no such thing: then the space is asked from time to time.
+        """
+        ...
+
     def state(self, login: Login, space: str) -> str:
         """live: a program has it open. closed: nobody has. server: it is there. Cheap, and opens no file."""
         ...

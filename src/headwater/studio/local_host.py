@@ -65,6 +65,10 @@ class LocalHost(ABC):
     def follow(self, login: Login, space: str, record: Callable[[Mapping[str, Any]], None]) -> Callable[[], None]:
         """Likewise."""
 
+    def pulses(self, login: Login, space: str, ring: Callable[[], float]) -> Callable[[], None] | None:  # noqa: ARG002
+        """None, by default."""
+        return None
+
     @abstractmethod
     def state(self, login: Login, space: str) -> str:
         """Likewise."""
@@ -173,6 +177,22 @@ class FileHost(LocalHost):
         machine().thread(read, name="headwater-studio-trace").start()
         return found.end
 
+    def pulses(self, login: Login, space: str, ring: Callable[[], float]) -> Callable[[], None] | None:  # noqa: ARG002
+        """By a connection of its own."""
+        path = None if self.is_remote else self._path(space)
+        found = None if path is None else SocketInspector.connect(str(path.resolve()))
+        if found is None:
+            return None
+
+        def wait() -> None:
+            # Closed below, the program has ended, or does not know this request.
+            with suppress(OSError, ValueError, HeadwaterError):
+                for _ in found.wait_for_pass():
+                    machine().sleep(ring())
+
+        machine().thread(wait, name="headwater-studio-pulse").start()
+        return found.end
+
     def state(self, login: Login, space: str) -> str:  # noqa: ARG002  # likewise
         """Whether a program answers at the socket beside the file."""
         if self.is_remote:
@@ -191,6 +211,11 @@ class FileHost(LocalHost):
             why = "functions run in the programs that have the space open, not at the server"
             return dict.fromkeys((*_OF_PROGRAM, "refetch", "fork", "merge"), why)
         return {} if self.state(login, space) == "live" else dict.fromkeys((*_OF_PROGRAM, "refetch"), NOBODY)
+
+
+def _rung(ring: Callable[[], float]) -> None:
+    """The program goes on at once."""
+    ring()
 
 
 def _nothing() -> None:
@@ -226,6 +251,10 @@ class ProgramHost(LocalHost):
         """By a listener of the scheduler."""
         opening = self._opening
         return opening.space.scheduler.on_trace(lambda step: record(since_1970(opening, step)))
+
+    def pulses(self, login: Login, space: str, ring: Callable[[], float]) -> Callable[[], None] | None:  # noqa: ARG002
+        """At the end of each pass, in its thread: `ring` only wakes another."""
+        return self._opening.space.scheduler.inspect.on_pass(lambda: _rung(ring))
 
     def state(self, login: Login, space: str) -> str:  # noqa: ARG002  # likewise
         """Until the space is closed."""

@@ -17,7 +17,7 @@ from headwater.inspect.workflow_records import ListRuns, ListWorkflows, Workflow
 from headwater.scheduler.inspect.graph_snapshot import NodeView
 from headwater.studio import answers, questions
 from headwater.studio.event_answers import groups
-from headwater.studio.function_answers import seen, tone_of, tones
+from headwater.studio.function_answers import Sight, tone_of, tones
 from headwater.studio.limits import PAGE
 from headwater.studio.value_texts import first_line
 from headwater.workflow.wording.views import RunView
@@ -75,10 +75,10 @@ class Rates:
 
 
 def overview(
-    inspector: Inspector, rates: Rates, question: questions.Overview, *, seq: int, now_ms: int
+    inspector: Inspector, sight: Sight, rates: Rates, question: questions.Overview, *, seq: int, now_ms: int
 ) -> answers.OverviewView:
     """The overview of one space."""
-    found = seen(inspector)
+    found = sight.seen(inspector)
     nodes = found.snapshot.nodes
     flows = inspector.ask(ListWorkflows())
     waiting_runs = inspector.ask(ListRuns(waiting=True, limit=PAGE)).runs
@@ -249,7 +249,7 @@ def _busiest(inspector: Inspector, nodes: Sequence[NodeView], *, several: bool) 
     return tuple(sorted(rows, key=lambda row: -row.total_ms)[:_BUSIEST])
 
 
-def search(inspector: Inspector, question: questions.Search) -> answers.SearchView:
+def search(inspector: Inspector, sight: Sight, question: questions.Search) -> answers.SearchView:
     """Functions, documents, workflows and runs with a text in their name: at most 50."""
     wanted = question.text.strip()
     lower = wanted.lower()
@@ -257,7 +257,7 @@ def search(inspector: Inspector, question: questions.Search) -> answers.SearchVi
         return answers.SearchView(rows=())
     rows = [
         answers.FoundRow(kind="function", title=titled(node), note=node.kind, target=f"graph/{node.id}")
-        for node in seen(inspector).snapshot.nodes
+        for node in sight.seen(inspector).snapshot.nodes
         if lower in titled(node).lower()
     ]
     rows += [

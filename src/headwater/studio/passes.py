@@ -175,9 +175,9 @@ def _step(record: dict[str, Any], names: Mapping[str, str], boxes: Mapping[str, 
     )
 
 
-def _sentence(
+def _sentence(  # noqa: PLR0911  # one for each kind
     kind: str, record: dict[str, Any], name: str, node: str, causes: tuple[str, ...]
-) -> tuple[answers.Part, ...]:  # noqa: PLR0911  # one for each kind
+) -> tuple[answers.Part, ...]:
     me = answers.Part(text=name, kind="function", target=node)
 
     def said(text: str, *more: answers.Part) -> tuple[answers.Part, ...]:

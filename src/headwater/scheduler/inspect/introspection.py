@@ -190,6 +190,10 @@ class GraphQueries:
             edges=tuple(edges),
         )
 
+    def views(self, nodes: Iterable[Node]) -> tuple[NodeView, ...]:
+        """Some nodes, as a snapshot has them."""
+        return tuple(self._view(node) for node in nodes)
+
     def _view(self, node: Node) -> NodeView:
         code, names = getattr(node.origin, "__code__", None), self._graph.far_names
         return NodeView(
