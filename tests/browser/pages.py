@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +12,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect
 
 SESSION: Final = "headwater.studio.session"
 
-SHOTS: Final = Path(os.environ.get("HEADWATER_SHOTS", Path(__file__).parents[2] / ".shots"))
+SHOTS: Final = Path(__file__).parents[2] / ".shots"
 """Pictures of every screen: left behind for people to look at."""
 
 
@@ -74,7 +73,7 @@ class Screens:
             page.add_init_script(f"sessionStorage.setItem('{SESSION}', '{self.session}')")
             yield page
         wrong, self.wrong = self.wrong, []
-        assert not wrong
+        assert not wrong, wrong
 
     def open(self, page: Page, address: str) -> None:
         """Show a screen, and wait until it has its first answer."""

@@ -169,7 +169,7 @@ class Refund(hw.Consumer[str, list[str], str]):
         taken = pending[:1]
         return hw.Plan([each.data for each in taken], take=taken, title=f"Refund {taken[0].data}", ask=True)
 
-    def mutate(self, run: hw.Run, data: list[str]) -> str:
+    def mutate(self, _run: hw.Run, data: list[str]) -> str:
         return f"refunded {data[0]}"
 
 
@@ -180,7 +180,7 @@ class Book(hw.Consumer[int, list[int], str]):
             return hw.Plan.idle()
         return hw.Plan([each.data for each in pending], take=pending, title=f"Book {len(pending)} entries")
 
-    def mutate(self, run: hw.Run, data: list[int]) -> str | hw.Unknown:
+    def mutate(self, _run: hw.Run, data: list[int]) -> str | hw.Unknown:
         if 13 in data:
             return hw.Unknown("the bank's answer was cut off")
         return f"{len(data)} entries booked"
@@ -193,7 +193,7 @@ class Send(hw.Consumer[str, str, str]):
             return hw.Plan.idle()
         return hw.Plan(pending[0].data, take=pending[:1], title=f"Write to {pending[0].data}")
 
-    def mutate(self, run: hw.Run, data: str) -> str:
+    def mutate(self, _run: hw.Run, data: str) -> str:
         return f"sent to {data}"
 
 

@@ -143,7 +143,7 @@ export class Link {
     }
     watch.mark = frame.mark;
     this.onanswer?.(frame);
-    if (!frame.same) watch.show(frame.record, frame.partial === true, frame);
+    if (!frame.same && frame.record !== undefined) watch.show(frame.record, frame.partial === true, frame);
     // The next one may come when this one is painted.
     const began = performance.now();
     requestAnimationFrame(() => setTimeout(() => {

@@ -175,7 +175,7 @@ function editor(app, view, loadWhole) {
     const note = h("span", { class: "type" }, each.type || (literal === undefined ? "" : typeOf(literal)));
     if (each.link || isLink(literal)) { const target = each.link || linkTarget(literal); return [h("span", { class: "code clip", title: each.name }, each.name), h("a", { class: "chip", href: to("documents", target) }, `→ ${shortId(target)}`), note]; }
     const change = (typedText) => { wrong.textContent = ""; if (typedText === text) touched.delete(each.name); else touched.set(each.name, typedText); save.disabled = touched.size === 0; };
-    const label = { "aria-label": `${each.name}, ${note.textContent}` };
+    const label = { "aria-label": `${each.name || "value"}, ${note.textContent}` };
     if (literal === undefined || (literal !== null && typeof literal === "object" && !(literal instanceof Exact))) return [h("span", { class: "code clip", title: each.name }, each.name), h("span", { class: "code clip quiet" }, valueLine(each.value, 60)), note];
     if (typeof literal === "boolean") return [h("span", { class: "code clip" }, each.name), h("input", { type: "checkbox", checked: literal, disabled: !mayEdit, ...label, onchange: (event) => change(String(event.target.checked)) }), note];
     const isText = typeof literal === "string";

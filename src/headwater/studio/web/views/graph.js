@@ -19,14 +19,14 @@ export function open(app, first) {
   const listButton = button([icon("list"), h("span", {}, "Table")], () => toggleList(), "", { "aria-label": "Show the graph as a table", "aria-pressed": "false" });
   const fitButton = button(icon("fit"), () => scene?.fit(), "", { "aria-label": "Show all of the graph" });
   const apps = h("select", { class: "field pick", "aria-label": "App", onchange: () => go(here("", { app: apps.value, around: "" })) });
-  const tools = h("div", { class: "tools" }, find, apps, filters, aroundButton, listButton, fitButton);
+  const note = h("p", { class: "faint note clip" });
+  const tools = h("div", { class: "tools" }, find, apps, filters, aroundButton, listButton, fitButton, note);
   const host = h("div", { class: "scene" });
-  const note = h("p", { class: "faint note" });
   const over = h("div", { class: "over" });
   const list = functionTable(app);
   const panel = h("aside", { class: "panel", "aria-label": "What is chosen" });
   const follow = player(app, { light, here });
-  const stage = h("div", { class: "stage" }, h("h1", { class: "unseen" }, "Functions"), tools, h("div", { class: "middle" }, host, list.element, note, over), follow.element, panel);
+  const stage = h("div", { class: "stage" }, h("h1", { class: "unseen" }, "Functions"), tools, h("div", { class: "middle" }, host, list.element, over), follow.element, panel);
   let scene;
   let graph;
   let looks = [];
@@ -53,6 +53,7 @@ export function open(app, first) {
       apps.hidden = names.length < 2;
       replace(apps, ["", ...names].map((name) => h("option", { value: name, selected: name === (now.query.app ?? "") }, name || "All apps")));
       note.textContent = graph.note;
+      note.title = graph.note;
       note.hidden = !graph.note || isList();
       replace(over, graph.boxes.length ? [] : nothing(app));
       over.hidden = graph.boxes.length > 0;

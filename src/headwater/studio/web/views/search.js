@@ -12,7 +12,7 @@ const link = (target) => { const [screen, ...what] = target.split("/"); return t
 export function finder(app) {
   const field = h("input", { class: "field", type: "search", placeholder: "Function, document, workflow or number of a run", "aria-label": "Search", "aria-controls": "found", autocomplete: "off", spellcheck: "false" });
   const list = h("ul", { class: "found", id: "found" });
-  const element = h("dialog", { "aria-label": "Search", class: "search" }, h("form", { method: "dialog", onsubmit: (event) => { event.preventDefault(); list.querySelector("a")?.click(); } }, field, list, h("p", { class: "faint" }, "Enter opens the first; arrows choose another.")));
+  const element = h("dialog", { "aria-label": "Find by name", class: "search" }, h("form", { method: "dialog", onsubmit: (event) => { event.preventDefault(); list.querySelector("a")?.click(); } }, field, list, h("p", { class: "faint" }, "Enter opens the first; arrows choose another.")));
   let timer;
   let turn = 0;
 

@@ -1,0 +1,84 @@
+"""A page follows the program: changes come by themselves, and the end of the program is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.browser.conftest import HERE, headwater, opened, studio
+from tests.browser.pages import Screens
+
+pytestmark = pytest.mark.slow
+
+
+def test_write_of_a_command_is_shown_without_a_reload(tmp_path: Path, browser: Browser) -> None:
+    with (
+        opened(HERE / "shop.py", tmp_path / "shop.db") as program,
+        studio(program.file, browser) as screens,
+        screens.page() as page,
+    ):
+        screens.open(page, "graph/tax#1")
+        runs = page.locator(".facts dt:has-text('Runs') + dd")
+        expect(runs).to_have_text("21")
+        headwater("set", "shop.vat", "7", file=program.file)
+        expect(runs).to_have_text("22")
+        expect(page.locator(".scene .node.chosen .fact")).to_contain_text("22 runs")
+        screens.open(page, "documents?kind=order:")
+        before = page.locator(".docs tbody tr").count()
+        payload = '{"customer": "Zoe", "product": 7, "amount": 1}'
+        headwater("send", "shop.place", payload, file=program.file)
+        expect(page.locator(".docs tbody tr")).to_have_count(before + 1)
+
+
+def test_program_that_is_killed_leaves_the_last_picture_and_comes_back_by_itself(
+    tmp_path: Path, browser: Browser
+) -> None:
+    file = tmp_path / "shop.db"
+    with opened(HERE / "shop.py", file) as program, studio(file, browser) as screens, screens.page() as page:
+        screens.open(page, "graph")
+        boxes = page.locator(".scene .node").count()
+        expect(page.locator("#connection")).to_have_text("Live")
+        program.kill()
+        expect(page.locator("#connection")).to_have_text("Ended")
+        assert page.locator(".scene .node").count() == boxes
+        with opened(HERE / "shop.py", file):
+            expect(page.locator("#connection")).to_have_text("Live")
+
+
+def test_file_that_nobody_has_open_is_shown_as_of_its_closing(tmp_path: Path, browser: Browser) -> None:
+    file = tmp_path / "shop.db"
+    with opened(HERE / "shop.py", file):
+        pass
+    with studio(file, browser) as screens, screens.page() as page:
+        screens.open(page, "documents/shop.vat")
+        expect(page.get_by_label("value,")).to_have_value("19")
+        expect(page.locator("#connection")).to_have_text("Closed")
+        expect(page.locator("#commit")).to_contain_text("as of")
+        with opened(HERE / "shop.py", file):
+            expect(page.locator("#connection")).to_have_text("Live")
+
+
+def test_studio_that_ends_is_said_and_its_buttons_wait(tmp_path: Path, browser: Browser) -> None:
+    file = tmp_path / "shop.db"
+    with opened(HERE / "shop.py", file):
+        with studio(file, browser) as screens:
+            context = browser.new_context()
+            page = context.new_page()
+            page.add_init_script(f"sessionStorage.setItem('headwater.studio.session', '{screens.session}')")
+            screens.open(page, "overview")
+            expect(page.locator("#connection")).to_have_text("Live")
+        expect(page.locator(".lost")).to_contain_text("Connection lost")
+        expect(page.locator("#connection")).to_have_text("Connection lost")
+        context.close()
+
+
+def test_link_works_once_and_its_code_is_taken_out_of_the_address(screens: Screens, browser: Browser) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(screens.link)
+    expect(page.get_by_role("alert")).to_contain_text("not valid")
+    assert "c=" not in page.url
+    assert page.evaluate("document.cookie") == ""
+    context.close()
