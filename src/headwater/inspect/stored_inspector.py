@@ -166,9 +166,9 @@ class StoredInspector(AnsweringInspector):
         }
         return [each for each, newest in found if newest > stored.get(each.app, -1)]
 
-    def _view(
+    def _view(  # noqa: PLR0911  # one for each question
         self, opening: StoredOpening, label: str, question: FunctionQuestion, *, is_observed: bool
-    ) -> OpeningView:  # noqa: PLR0911  # one for each question
+    ) -> OpeningView:
         known = {name: getattr(opening, name) for name in OpeningState.__struct_fields__}
         observed = opening.counts.get("seq", 0) if is_observed else 0
         fields: dict[str, Any] = known | {"label": label, "origin": self._origin, "observed": observed}

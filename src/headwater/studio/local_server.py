@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from errno import EADDRINUSE
 from html import escape
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 import uvicorn
 from starlette.applications import Starlette
@@ -20,6 +20,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 
 from headwater.access.allowed_hosts import AllowedHosts
 from headwater.errors import UnavailableError, UsageError
+from headwater.host.space_facade import SpaceFacade
 from headwater.inspect.opening_inspection import OpeningInspection
 from headwater.machine import Future, Thread, machine
 from headwater.studio.host import Login
@@ -27,9 +28,6 @@ from headwater.studio.limits import FRAME_BYTES
 from headwater.studio.local_host import FileHost, LocalHost, ProgramHost
 from headwater.studio.logins import Logins
 from headwater.studio.site import StudioSite
-
-if TYPE_CHECKING:
-    from headwater.host.space_facade import SpaceFacade
 
 PORT: Final = 8411
 """The first port that is tried."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 import msgspec
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 
 from headwater.access.audit_check import examine
 from headwater.access.audit_log import AuditLog
@@ -31,9 +32,6 @@ from headwater.studio.questions import Audit, Server
 from headwater.studio.served_inspector import ServedInspector
 from headwater.values.ids import BranchId
 from headwater.values.space_names import check_space_name
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
 
 T = TypeVar("T")
 
@@ -134,6 +132,8 @@ class ServedHost:
         if machine().monotonic() - at < NAMES_S:
             return names
         if at and machine().thread_id() == self._thread:
+            # This time counts as a look, so that one thread reads them, and not one for each question.
+            self._names[grant.id] = machine().monotonic(), names
             machine().thread(lambda: self._read_names(grant), name="headwater-studio-spaces").start()
             return names
         return self._read_names(grant)
@@ -154,15 +154,6 @@ class ServedHost:
         """None: the space is asked from time to time."""
         del login, space, ring
         return None
-
-    def follow(self, login: Login, space: str, record: Callable[[Mapping[str, Any]], None]) -> Callable[[], None]:
-        """Raises UsageError: no function runs at a server."""
-        del login, space, record
-        raise UsageError(f"{NO_APP}, so there is nothing to record here")
-
-    def pulses(self, login: Login, space: str, ring: Callable[[], float]) -> Callable[[], None] | None:
-        """The space is asked from time to time."""
-        del login, space, ring
 
     def state(self, login: Login, space: str) -> str:
         """The server has it."""

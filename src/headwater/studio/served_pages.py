@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from starlette.routing import BaseRoute, Route
 
 from headwater.access.grants import Grant
 from headwater.server.authenticator import Authenticator
 from headwater.server.pages.backup_page import Backups
+from headwater.server.server import MorePages
 from headwater.studio.served_host import ServedHost
 from headwater.studio.site import StudioSite
-
-if TYPE_CHECKING:
-    from headwater.server.server import MorePages
 
 SOCKET: Final = "/studio/socket"
 """Where pages connect."""

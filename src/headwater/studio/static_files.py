@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import cache
 from hashlib import sha256
-from importlib.resources import files
-from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from headwater.machine import machine
 from headwater.studio.lean import lean_script, lean_style
 
 _TYPES: Final = {
@@ -43,7 +43,7 @@ class StaticFiles(msgspec.Struct, frozen=True):
 @cache
 def static_files() -> StaticFiles:
     """The files of the package."""
-    found = dict(sorted(_read(files("headwater.studio").joinpath("web"), "").items()))
+    found = dict(sorted(_read(Path(__file__).with_name("web"), "").items()))
     digest = sha256()
     for path, file in found.items():
         digest.update(f"{path}\0{len(file.body)}\0".encode() + file.body)
@@ -53,17 +53,15 @@ def static_files() -> StaticFiles:
     return StaticFiles(version, StaticFile(body, page.media_type), found)
 
 
-def _read(folder: Traversable, prefix: str) -> dict[str, StaticFile]:
+def _read(folder: Path, prefix: str) -> dict[str, StaticFile]:
     found: dict[str, StaticFile] = {}
-    if not folder.is_dir():
-        return found
-    for each in folder.iterdir():
-        if each.is_dir():
-            found |= _read(each, f"{prefix}{each.name}/")
-            continue
-        suffix = each.name[each.name.rfind(".") :]
-        if suffix in _TYPES:
-            found[f"{prefix}{each.name}"] = StaticFile(_lean(each.read_bytes(), suffix), _TYPES[suffix])
+    disk = machine().files
+    for name in disk.names(folder) if disk.is_dir(folder) else ():
+        each = folder / name
+        if disk.is_dir(each):
+            found |= _read(each, f"{prefix}{name}/")
+        elif each.suffix in _TYPES:
+            found[f"{prefix}{name}"] = StaticFile(_lean(disk.read(each), each.suffix), _TYPES[each.suffix])
     return found
 
 
