@@ -8,7 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
+from websockets.typing import Origin, Subprotocol
 
 from headwater.server.server import Server, Serving
 from headwater.studio.frames import SUBPROTOCOL
@@ -72,16 +75,19 @@ class PageClient:
         self.send(t="ok", n=found["n"])
         return found
 
+    def delta_unpainted(self) -> dict[str, Any]:
+        """The next delta, which is not painted."""
+        while (found := self.frame())["t"] != "delta":
+            pass
+        return found
+
     def code(self) -> int:
         """The code with which the server closes the connection; what it says before is passed over."""
-        from websockets.exceptions import ConnectionClosed
-
-        try:
+        with pytest.raises(ConnectionClosed) as closed:
             while True:
                 self.socket.recv(WAIT_S)
-        except ConnectionClosed as closed:
-            assert closed.rcvd is not None, "it broke off"
-            return closed.rcvd.code
+        assert closed.value.rcvd is not None, "it broke off"
+        return closed.value.rcvd.code
 
 
 @contextmanager
@@ -98,8 +104,8 @@ def page_of(url: str, **shown: str) -> Iterator[PageClient]:
     place = url.partition("://")[2].partition("/")[0]
     with connect(
         f"ws://{place}{SOCKET}",
-        origin=f"http://{place}",  # type: ignore[arg-type]  # a text
-        subprotocols=[SUBPROTOCOL],  # type: ignore[list-item]  # a text
+        origin=Origin(f"http://{place}"),
+        subprotocols=[Subprotocol(SUBPROTOCOL)],
         proxy=None,
         max_size=None,
     ) as socket:
