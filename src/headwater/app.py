@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Mapping
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, Unpack
 
@@ -252,8 +253,7 @@ class App(AppNeeds, CollectionVerb):
             tls: A TLS context, for certificates that the system does not know.
             resolve: Where spaces that links name are looked for: a folder, or a function from an id to a file.
             retain: How long receipts and sessions are kept: `{"receipts": "90d", "sessions": "90d"}`.
-            inspect: Who may ask, at the server of the space, what the functions of this program do: `"owner"` for
-                owners of the space, `"off"` for none.
+            inspect: Whether owners may ask at the server what the functions of this program do: `"owner"` or `"off"`.
             apart: Whether its transactions are not shared with other apps that are open there in this thread.
 
         Returns:
@@ -395,8 +395,7 @@ class App(AppNeeds, CollectionVerb):
             tls: A TLS context, for certificates that the system does not know.
             resolve: Where spaces that links name are looked for: a folder, or a function from an id to a file.
             retain: How long receipts and sessions are kept: `{"receipts": "90d", "sessions": "90d"}`.
-            inspect: Who may ask, at the server of the space, what the functions of this program do: `"owner"` for
-                owners of the space, `"off"` for none.
+            inspect: Whether owners may ask at the server what the functions of this program do: `"owner"` or `"off"`.
             apart: Whether the opening is apart from other apps at the same space, as in `open`.
 
         Returns:
@@ -448,20 +447,12 @@ class App(AppNeeds, CollectionVerb):
         )
         return self.aopen_with(url, options)
 
-    def aopen_with(
-        self, url: str | PathLike[str] | None, options: Options, kind: type[LoopOpening] | None = None
-    ) -> AsyncOpening:
+    def aopen_with(self, url: Url, options: Options, kind: type[LoopOpening] | None = None) -> AsyncOpening:
         """As `aopen`, with all options in one record."""
         from headwater.host.async_opening import AsyncOpening  # noqa: PLC0415  # plain programs need not load asyncio
 
-        return AsyncOpening(
-            self,
-            options,
-            host_parts(OpeningInspection),
-            share=lambda: self._share(url, options),
-            place=lambda: place_of(url, options),
-            kind=kind,
-        )
+        share, place = partial(self._share, url, options), partial(place_of, url, options)
+        return AsyncOpening(self, options, host_parts(OpeningInspection), share=share, place=place, kind=kind)
 
     def run(
         self,
@@ -505,8 +496,7 @@ class App(AppNeeds, CollectionVerb):
             tls: A TLS context, for certificates that the system does not know.
             resolve: Where spaces that links name are looked for: a folder, or a function from an id to a file.
             retain: How long receipts and sessions are kept: `{"receipts": "90d", "sessions": "90d"}`.
-            inspect: Who may ask, at the server of the space, what the functions of this program do: `"owner"` for
-                owners of the space, `"off"` for none.
+            inspect: Whether owners may ask at the server what the functions of this program do: `"owner"` or `"off"`.
 
         Raises:
             SpaceHeldError: HW202. Another process has this file open.

@@ -25,7 +25,7 @@ from headwater.inspect.socket_client import SocketInspector
 from headwater.machine import machine
 from headwater.studio.limits import LINK_S
 from headwater.studio.local_host import FileHost
-from headwater.studio.local_server import LocalServer
+from headwater.studio.local_server import LocalStudioServer
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
@@ -90,7 +90,7 @@ class _StudioBeside:
         self._read_only = read_only
         self._opens = opens
         self._is_ended = machine().event()
-        self._server: LocalServer | None = None
+        self._server: LocalStudioServer | None = None
         if url == "memory:":
             note("memory: belongs to the program, so there is no Studio beside it")
             return
@@ -104,7 +104,7 @@ class _StudioBeside:
         try:
             token = None if self._target.server is None else self._target.server.token
             host = FileHost(self._url, self._target.space, token=token, read_only=self._read_only)
-            server = self._server = LocalServer(host, port=self._port).start()
+            server = self._server = LocalStudioServer(host, port=self._port).start()
         except HeadwaterError as error:
             note(f"there is no Studio: {error.message}")
             return

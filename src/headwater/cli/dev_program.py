@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from headwater.cli.app_actions import HostedApp
 from headwater.cli.app_loading import load_app
 from headwater.cli.exits import Exit, report
+from headwater.cli.hosted_app import HostedApp
 from headwater.cli.output import note
 from headwater.cli.source_watch import POLL_S, SourceWatch, own_sources, sources_of_failure
 from headwater.cli.target import Target, listen_address

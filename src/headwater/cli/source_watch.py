@@ -11,7 +11,7 @@ from typing import Final
 from headwater.host.author_modules import is_same_author
 
 POLL_S: Final = 0.25
-"""Seconds between two looks at the files. A person does not notice it; some hundred files take a millisecond."""
+"""Seconds between two checks of the files. A person does not notice it; some hundred files take a millisecond."""
 
 _Mark = tuple[int, int]
 _ABSENT: Final[_Mark] = (0, 0)
@@ -50,7 +50,7 @@ class SourceWatch:
         self._folders: dict[Path, frozenset[str]] = {}
 
     def add(self, files: Iterable[Path]) -> None:
-        """Watch further files. One that is watched already keeps its mark."""
+        """Watch further files. A watched file keeps its mark."""
         for file in files:
             if file.suffix == ".py" and file not in self._seen:
                 self._seen[file] = _mark(file)

@@ -12,7 +12,7 @@ from headwater.cli.output import note, write
 from headwater.cli.target import Target
 from headwater.host.standard_streams import last
 from headwater.studio.local_host import FileHost
-from headwater.studio.local_server import LocalServer
+from headwater.studio.local_server import LocalStudioServer
 
 
 def serve_studio(*, place: str | None, read_only: bool, no_browser: bool, port: int | None, target: Target) -> None:
@@ -24,7 +24,7 @@ def serve_studio(*, place: str | None, read_only: bool, no_browser: bool, port: 
     last()
     token = None if target.server is None else target.server.token
     host = FileHost(target.url, target.space, token=token, read_only=read_only)
-    server = LocalServer(host, port=port)
+    server = LocalStudioServer(host, port=port)
     with server:
         link = server.link()
         kind = ", read-only" if read_only else ""

@@ -31,6 +31,7 @@ from headwater.sync.frames import (
     AskChanged,
     AskObservations,
     FromClient,
+    LookAnswer,
     Open,
     Ping,
     Proof,
@@ -284,8 +285,8 @@ class ServerLink:
         self._soon(lambda: self.session.ask(frame, done))
 
     def seen(self, number: int, answer: str) -> None:
-        """Send the answer to a look of the server. Any thread."""
-        self._soon(lambda: self.session.seen(number, answer))
+        """Send the answer to a look of the server, as long as it is connected. Any thread."""
+        self._soon(lambda: self.send(LookAnswer(number, answer)) if self.phase is ClientPhase.LIVE else None)
 
     def assume(self, doc: DocKey) -> None:
         """Assume that a document does not exist."""

@@ -24,11 +24,11 @@ from headwater.server.pages.backup_page import Backups, Sending
 from headwater.server.spaces.channel import Channel
 from headwater.server.spaces.client_connection import ClientConnection
 from headwater.studio import served_deeds, served_screen
-from headwater.studio.answers import AuditPage, IntentView, Report, ServerView, SessionRow
+from headwater.studio.answers import AuditPage, DeedReport, IntentView, ServerView, SessionRow
 from headwater.studio.deeds import Acted, BackupDeed, SessionDeed, TokenDeed
 from headwater.studio.host import Login
 from headwater.studio.logins import Logins, StudioSession
-from headwater.studio.questions import Audit, Server
+from headwater.studio.questions import Audit, ServerQuestion
 from headwater.studio.served_inspector import ServedInspector
 from headwater.values.ids import BranchId
 from headwater.values.space_names import check_space_name
@@ -60,7 +60,7 @@ class _Download(msgspec.Struct, frozen=True):
 
 
 class ServedHost:
-    """The spaces of one server, for those who have a token."""
+    """The spaces of one server, for people with a token."""
 
     place = "server"
     read_only = False
@@ -108,7 +108,7 @@ class ServedHost:
         return self.login_of(found, peer)
 
     def login_of(self, grant: Grant, peer: str) -> Login:
-        """The login of a grant. It has a line in the audit log, or does not come to be."""
+        """The login of a grant. Refused if the audit log cannot be written."""
         self._audit_log.write("studio login", peer=peer, id=grant.id, actor=grant.actor or "", space=grant.space)
         self._grants[grant.id] = grant
         return Login(actor=grant.actor or "", rights=grant.can.word, grant=grant.id)
@@ -165,7 +165,7 @@ class ServedHost:
         return f"{self._url}/{quote(space, safe='')}"
 
     def inspector(self, login: Login, space: str, branch: str) -> Inspector:
-        """A new inspector of a space. Raises AccessError; the same for one that is missing."""
+        """A new inspector of a space. Raises AccessError; the same for a missing space."""
         grant = self._grant(login)
         check_space_name(space)
         if self._authenticator.spaces.right(grant, space) < Right.READ:
@@ -197,7 +197,7 @@ class ServedHost:
             return []
 
         async def ask() -> list[str]:
-            found = await asyncio.gather(*(each.look_into(request, actor) for each in clients), return_exceptions=True)
+            found = await asyncio.gather(*(each.looks.ask(request, actor) for each in clients), return_exceptions=True)
             return [each for each in found if isinstance(each, str) and each]
 
         return self._awaited(ask())
@@ -219,7 +219,7 @@ class ServedHost:
 
     # -- the Server screen ---------------------------------------------------------------------------------
 
-    def _server(self, login: Login, question: Server) -> ServerView:
+    def _server(self, login: Login, question: ServerQuestion) -> ServerView:
         del question
         grant, authenticator = self._grant(login), self._authenticator
         rows = [self._row(each) for each in self.logins.sessions()]
@@ -258,14 +258,14 @@ class ServedHost:
     def _space(self, login: Login, deed: Acted) -> str:
         return deed.space or next(iter(self.spaces(login)), "")
 
-    def _token(self, login: Login, deed: TokenDeed) -> Report:
+    def _token(self, login: Login, deed: TokenDeed) -> DeedReport:
         space = self._space(login, deed)
         served_deeds.check_deed(self._authenticator, self._grant(login), deed, space)
         if deed.act == "create" and not deed.every and not space:
             raise UsageError("for which space? Name it, or choose every space")
         return served_deeds.carry_out_token(self._authenticator, deed, space)
 
-    def _session(self, login: Login, deed: SessionDeed) -> Report:
+    def _session(self, login: Login, deed: SessionDeed) -> DeedReport:
         grant = self._grant(login)
         if not deed.id.startswith(served_screen.LOGIN):
             return self._in_loop(lambda: served_deeds.end_client(self._authenticator, grant, deed))
@@ -277,9 +277,9 @@ class ServedHost:
         if theirs is None or not self.logins.end(wanted):
             raise AccessError(f"there is no login {deed.id}; it may have ended", id=deed.id)
         whose = theirs.login.actor or f"token {theirs.login.grant}"
-        return Report(sentence=f"the login of {whose} has ended", command="")
+        return DeedReport(sentence=f"the login of {whose} has ended", command="")
 
-    def _backup(self, login: Login, deed: BackupDeed) -> Report:
+    def _backup(self, login: Login, deed: BackupDeed) -> DeedReport:
         grant, space = self._grant(login), self._space(login, deed)
         served_deeds.check_deed(self._authenticator, grant, deed, space)
         code = machine().token_urlsafe(32)
@@ -288,10 +288,10 @@ class ServedHost:
         self._downloads[_hash(code)] = _Download(machine().monotonic() + DOWNLOAD_S, grant, space)
         command = served_deeds.command_of(deed, space, self.url(space))
         sentence = f"a copy of {space} is made and sent; the address works once, for {DOWNLOAD_S:.0f} s"
-        return Report(sentence=sentence, command=command, download=f"/studio/download/{code}")
+        return DeedReport(sentence=sentence, command=command, download=f"/studio/download/{code}")
 
     async def download(self, request: Request) -> Sending:
-        """Send what a deed has granted. No other right is looked at: the code is the right, and is used up."""
+        """Send what a deed has granted. The code is the right, and is used up."""
         found = self._downloads.pop(_hash(request.path_params["code"]), None)
         if found is None or found.ends < machine().monotonic():
             raise HTTPException(404, "this address worked once, for a short time; ask for another one")
@@ -299,7 +299,7 @@ class ServedHost:
         return await self._backups.sent(found.grant, found.space, peer, name=f"{found.space}.db")
 
     def record(self, login: Login, deed: Acted, sentence: str, error: str) -> None:
-        """Write a deed to the audit log, also one that was refused."""
+        """Write a deed to the audit log, done or refused."""
         tag = str(deed.__struct_config__.tag)
         facts = {"id": login.grant, "actor": login.actor, "space": deed.space, "deed": tag, "what": sentence}
         self._audit_log.write("studio deed", **facts, **({"why": error} if error else {}))

@@ -123,8 +123,8 @@ class ClientSession:
         self._later: list[int] = []
         # Released while an answer with them was on its way: the server watches them when it answers.
         self._left: set[DocKey] = set()
-        # Answers looks at the functions of the program, in its own time, by `seen`. None: refused.
-        self.on_look: Callable[[Look], None] | None = None
+        # Answers questions of owners about the functions of the program, in its own time.
+        self.on_look: Callable[[Look], None] = lambda look: self._line.send(LookAnswer(look.number, ""))
 
     @property
     def _session(self) -> SessionId:
@@ -240,17 +240,9 @@ class ClientSession:
             case Observations() | Changed() | SpanKeys() | Shifted() | Pong() as answer:
                 self._answered(answer.number, answer)
             case Look() as look:
-                if self.on_look is not None:
-                    self.on_look(look)
-                else:
-                    self.seen(look.number, "")
+                self.on_look(look)
             case ErrorFrame(code, message, number, again):
                 self._trouble(error_of(code, message), number, again=again)
-
-    def seen(self, number: int, answer: str) -> None:
-        """Send the answer to a look; none, if the connection is another one by now."""
-        if self.phase is ClientPhase.LIVE:
-            self._line.send(LookAnswer(number, answer))
 
     def _open(self, welcome: Welcome) -> None:
         opening, opened = self._opening, self.opened

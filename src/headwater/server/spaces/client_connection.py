@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
@@ -15,12 +14,12 @@ from headwater.errors import (
     ClosedError,
     HeadwaterError,
     RuleError,
-    ServerLimitError,
     SessionLostError,
     UnavailableError,
 )
-from headwater.server.server_limits import BEHIND, LOOK_S, LOOKS_MAX
+from headwater.server.server_limits import BEHIND
 from headwater.server.spaces.channel import CANNOT_WRITE, Channel
+from headwater.server.spaces.looks import Looks
 from headwater.store.collection_record import CollectionRecord, kind_of
 from headwater.store.collection_rules import Access
 from headwater.store.commit import Commit, NewObservation, Refused
@@ -28,7 +27,6 @@ from headwater.sync.actor_names import check_actor
 from headwater.sync.frames import (
     INSPECT,
     FromServer,
-    Look,
     Open,
     SpaceOpened,
     Unwatch,
@@ -98,11 +96,10 @@ class ClientConnection:
             self, server=spaces.server, audience=spaces.audience, nonce=spaces.nonce(), limits=spaces.limits
         )
         self.session: SessionId = SessionId("")
-        # Its program answers looks at its functions; and the looks without an answer, by number.
+        # Whether its program answers questions about its functions, and those without an answer.
         self.inspects = False
-        self._looks: dict[int, asyncio.Future[str]] = {}
-        self._look_number = 0
-        self.talk.on_seen = self._seen
+        self.looks = Looks(self.send)
+        self.talk.on_seen = self.looks.seen
         self.watched = self.talk.watched
         self.prefixes = self.talk.prefixes
         self.spans = self.talk.spans
@@ -262,29 +259,6 @@ class ClientConnection:
         """Forget its session: the client will not reconnect."""
         self._spaces.proofs.forget(self.session)
 
-    async def look_into(self, question: str, actor: str) -> str:
-        """Ask the program about its functions. Empty: it does not answer now. Raises ServerLimitError."""
-        if len(self._looks) >= LOOKS_MAX:
-            raise ServerLimitError(f"{LOOKS_MAX} questions to this program have no answer yet; try again")
-        self._look_number += 1
-        number = self._look_number
-        answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._looks[number] = answer
-        try:
-            self.send(Look(number, question, actor))
-            async with asyncio.timeout(LOOK_S):
-                return await answer
-        except TimeoutError:
-            return ""
-        finally:
-            self._looks.pop(number, None)
-
-    def _seen(self, number: int, answer: str) -> None:
-        """The answer to a look. One that is not expected, or comes too late, is dropped."""
-        found = self._looks.get(number)
-        if found is not None and not found.done():
-            found.set_result(answer)
-
     # -- opening -------------------------------------------------------------------------------------------
 
     def open(self, asked: Open) -> None:
@@ -370,9 +344,7 @@ class ClientConnection:
         self.talk.lost()
         channel, self.channel = self.channel, None
         self._asked.clear()
-        for look in self._looks.values():
-            if not look.done():
-                look.set_result("")
+        self.looks.end()
         if channel is not None:
             channel.leave(self)
             code, why = self._ended or (0, "")

@@ -2,6 +2,8 @@
 
 uvicorn listens, speaks HTTP, and hands over connections that ask for an upgrade. Frames for many clients are encoded
 once: a server does not mask.
+
+Length: what comes in and what goes out share the state of one connection.
 """
 
 from __future__ import annotations
