@@ -104,7 +104,11 @@ class LiveInspector(AnsweringInspector):
         marks = [*map(live_functions.mark_of, self._openings), workflow_queries.mark_of(self._hub())]
         running = [name for opening in self._openings for name in live_functions.running_now(opening)]
         return Pulse(
-            mark=f"{head};{';'.join(marks)}", seq=head, at_ms=int(machine().time() * 1000), running=tuple(running)
+            space=self._openings[0].space.name,
+            mark=f"{head};{';'.join(marks)}",
+            seq=head,
+            at_ms=int(machine().time() * 1000),
+            running=tuple(running),
         )
 
     def _functions(self, question: FunctionQuestion) -> tuple[OpeningView, ...]:

@@ -54,4 +54,4 @@ def _pulse(openings: list[OpeningPort]) -> Pulse:
     """Of the functions alone: how far the space is, the server knows."""
     marks = ";".join(map(live_functions.mark_of, openings))
     running = [name for opening in openings for name in live_functions.running_now(opening)]
-    return Pulse(mark=marks, seq=0, at_ms=machine().now_ms(), running=tuple(running))
+    return Pulse(space="", mark=marks, seq=0, at_ms=machine().now_ms(), running=tuple(running))

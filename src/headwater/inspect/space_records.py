@@ -109,6 +109,7 @@ class FoundDocuments(msgspec.Struct, frozen=True, kw_only=True):
 class Pulse(msgspec.Struct, frozen=True, kw_only=True):
     """Whether anything has changed, and how far the space is. Cheap: no function is read."""
 
+    space: str
     mark: str
     seq: int
     at_ms: int

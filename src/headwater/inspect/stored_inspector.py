@@ -117,7 +117,12 @@ class StoredInspector(AnsweringInspector):
             return ()
         match question:
             case GetPulse():
-                return Pulse(mark=self.mark(), seq=call(lambda engine: engine.head), at_ms=SystemClock().now_ms())
+                return Pulse(
+                    space=self._storage.name,
+                    mark=self.mark(),
+                    seq=call(lambda engine: engine.head),
+                    at_ms=SystemClock().now_ms(),
+                )
             case ListEvents():
                 listing = stored_events.waiting if question.waiting else stored_events.failed
                 listing = stored_events.leaving if question.outgoing else listing

@@ -14,7 +14,7 @@ from headwater.inspect.inspector import Inspector
 from headwater.inspect.space_records import ChangeBranch
 from headwater.inspect.workflow_records import ControlInput, ControlWorkflow, DecideRun, PublishEvent, ShowRun
 from headwater.studio import deeds
-from headwater.studio.answers import Report
+from headwater.studio.answers import DeedReport
 from headwater.studio.deed_words import words_of
 from headwater.values.address import address_text, parse_address
 from headwater.values.strict_json import parse_json
@@ -24,10 +24,10 @@ EVENT_MS: Final = 5000.0
 """Milliseconds that a page waits for the end of an event."""
 
 
-def carry_out(inspector: Inspector, deed: deeds.Acted, *, actor: str, place: str) -> Report:
+def carry_out(inspector: Inspector, deed: deeds.Acted, *, actor: str, place: str) -> DeedReport:
     """Carry out a deed of a person. `place`: the URL, for the command line of the same deed."""
     sentence, seq, opens = _done(inspector, deed, actor)
-    return Report(sentence=sentence, command=words_of(deed).line(place), seq=seq, opens=opens)
+    return DeedReport(sentence=sentence, command=words_of(deed).line(place), seq=seq, opens=opens)
 
 
 def _done(inspector: Inspector, deed: deeds.Acted, actor: str) -> tuple[str, int, str]:  # noqa: C901, PLR0911, PLR0912  # one for each
@@ -56,7 +56,8 @@ def _done(inspector: Inspector, deed: deeds.Acted, actor: str) -> tuple[str, int
                 inspector, SendEvent(handler=deed.handler, fields=deed.fields, name=deed.id, timeout_ms=EVENT_MS)
             )
         case deeds.ResendDeed():
-            handler = inspector.ask(ShowEvent(event=deed.event)).handler.removesuffix("()")
+            failed = inspector.ask(ShowEvent(event=deed.event))
+            handler = failed.handler.removesuffix("()") or failed.stream
             if not handler:
                 raise UsageError(f"{deed.event} has no handler that it could be sent to again", event=deed.event)
             return _sent(inspector, SendEvent(handler=handler, fields=deed.fields, timeout_ms=EVENT_MS))

@@ -17,9 +17,10 @@ from headwater.studio import (
     workflow_answers,
 )
 from headwater.studio.deed_words import words_of
-from headwater.studio.function_answers import Drawings, Sight
+from headwater.studio.function_answers import Sight
+from headwater.studio.graph_drawing import Drawings
 from headwater.studio.overview_answers import Rates
-from headwater.studio.questions import Asked
+from headwater.studio.questions import StudioQuestion
 
 
 class SpaceAnswers:
@@ -31,7 +32,7 @@ class SpaceAnswers:
         self._sight = Sight()
         self._rates = Rates()
 
-    def answer(self, inspector: Inspector, question: Asked, *, seq: int) -> object:  # noqa: C901, PLR0911, PLR0912  # one for each
+    def answer(self, inspector: Inspector, question: StudioQuestion, *, seq: int) -> object:  # noqa: C901, PLR0911, PLR0912  # one for each
         """The answer. Raises HeadwaterError."""
         match question:
             case questions.Overview():
@@ -47,19 +48,19 @@ class SpaceAnswers:
                 return function_answers.function(inspector, self._sight, self._drawings, question)
             case questions.Kinds():
                 return document_answers.kinds(inspector, question)
-            case questions.Documents():
+            case questions.DocumentsQuestion():
                 return document_answers.documents(inspector, question)
             case questions.DocumentQuestion():
                 return document_answers.document(inspector, question)
             case questions.History():
                 return document_answers.history(inspector, question)
-            case questions.Difference():
+            case questions.DifferenceQuestion():
                 return document_answers.difference(inspector, question)
             case questions.Branches():
                 return document_answers.branches(inspector, question)
             case questions.Commits():
                 return document_answers.commits(inspector, question)
-            case questions.Query():
+            case questions.QueryQuestion():
                 return document_answers.query(inspector, question, self.url)
             case _:
                 return self._more(inspector, question)
@@ -68,7 +69,7 @@ class SpaceAnswers:
         """The name and the box of each function."""
         return function_answers.node_names(inspector, self._sight, self._drawings)
 
-    def _more(self, inspector: Inspector, question: Asked) -> object:  # noqa: C901, PLR0911  # one for each
+    def _more(self, inspector: Inspector, question: StudioQuestion) -> object:  # noqa: C901, PLR0911  # one for each
         match question:
             case questions.Events():
                 return event_answers.events(inspector, question)
@@ -76,17 +77,17 @@ class SpaceAnswers:
                 return event_answers.event(inspector, question)
             case questions.Handlers():
                 return event_answers.handlers(inspector, question)
-            case questions.Pieces():
+            case questions.PiecesQuestion():
                 return event_answers.pieces(inspector, question)
             case questions.Resources():
                 return event_answers.resources(inspector, question)
-            case questions.Workflows():
+            case questions.WorkflowsQuestion():
                 return workflow_answers.workflows(inspector, question)
             case questions.Runs():
                 return workflow_answers.runs(inspector, question)
             case questions.RunQuestion():
                 return workflow_answers.run(inspector, question)
-            case questions.Collections():
+            case questions.CollectionsQuestion():
                 return document_answers.collections(inspector, question)
             case questions.Inputs():
                 return workflow_answers.inputs(inspector, question)
@@ -94,7 +95,7 @@ class SpaceAnswers:
                 raise UsageError(f"{question.__struct_config__.tag} cannot be asked here")
 
 
-def intent(question: questions.Intent, *, url: str, why_not: str) -> answers.IntentView:
+def intent(question: questions.IntentQuestion, *, url: str, why_not: str) -> answers.IntentView:
     """What a deed is about to do."""
     words = words_of(question.deed)
     return answers.IntentView(

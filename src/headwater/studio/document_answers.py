@@ -58,7 +58,7 @@ def kinds(inspector: Inspector, question: questions.Kinds) -> answers.KindsView:
     """Classes and prefixes with counts."""
     found = inspector.ask(ListKinds(at=question.at))
     rows = tuple(
-        answers.Kind(
+        answers.KindRow(
             prefix=kind.prefix,
             label=kind.prefix.rstrip(":.!"),
             count=kind.count,
@@ -71,7 +71,7 @@ def kinds(inspector: Inspector, question: questions.Kinds) -> answers.KindsView:
     return answers.KindsView(kinds=rows, total=sum(kind.count for kind in found.kinds), hidden=found.hidden)
 
 
-def documents(inspector: Inspector, question: questions.Documents) -> answers.DocumentsPage:
+def documents(inspector: Inspector, question: questions.DocumentsQuestion) -> answers.DocumentsAnswer:
     """One page of documents with their values."""
     page = inspector.ask(
         ListDocuments(
@@ -84,14 +84,14 @@ def documents(inspector: Inspector, question: questions.Documents) -> answers.Do
             limit=_limit(question.limit),
         )
     )
-    return answers.DocumentsPage(
+    return answers.DocumentsAnswer(
         documents=tuple(map(_row, page.documents)), columns=_columns(page.documents), hidden=page.hidden, next=page.next
     )
 
 
-def _row(row: DocumentRow) -> answers.DocumentRow:
+def _row(row: DocumentRow) -> answers.DocumentLine:
     value = None if row.value is MISSING else value_text(row.value, _ROW_BYTES)
-    return answers.DocumentRow(
+    return answers.DocumentLine(
         address=row.address, title=title_of(row.value), seq=row.seq, deleted=row.deleted, value=value
     )
 
@@ -212,12 +212,12 @@ def _is_in(read: str, address: str) -> bool:
 # --- the past -------------------------------------------------------------------------------------------------
 
 
-def history(inspector: Inspector, question: questions.History) -> answers.HistoryPage:
+def history(inspector: Inspector, question: questions.History) -> answers.HistoryAnswer:
     """One page of changes with the values after them."""
     limit = _limit(question.limit)
     page = inspector.ask(GetHistory(address=question.address, before=question.before, limit=limit))
     rows = tuple(
-        answers.Change(
+        answers.ChangeRow(
             seq=change.seq,
             at_ms=change.at_ms,
             branch=change.branch,
@@ -227,10 +227,10 @@ def history(inspector: Inspector, question: questions.History) -> answers.Histor
         )
         for change in page.changes
     )
-    return answers.HistoryPage(changes=rows, next=page.next)
+    return answers.HistoryAnswer(changes=rows, next=page.next)
 
 
-def difference(inspector: Inspector, question: questions.Difference) -> answers.DifferenceView:
+def difference(inspector: Inspector, question: questions.DifferenceQuestion) -> answers.DifferenceView:
     """Differences between two commits or two branches."""
     found = inspector.ask(
         CompareDocuments(
@@ -260,7 +260,7 @@ def difference(inspector: Inspector, question: questions.Difference) -> answers.
 def branches(inspector: Inspector, _question: questions.Branches) -> answers.BranchesView:
     """All branches."""
     rows = (
-        answers.BranchRow(name=row.branch, parent=row.parent or "", at=row.at or 0, merged=row.merged)
+        answers.BranchLine(name=row.branch, parent=row.parent or "", at=row.at or 0, merged=row.merged)
         for row in inspector.ask(ListBranches())
     )
     return answers.BranchesView(branches=tuple(rows))
@@ -279,7 +279,7 @@ def commits(inspector: Inspector, question: questions.Commits) -> answers.Commit
 # --- queries --------------------------------------------------------------------------------------------------
 
 
-def query(inspector: Inspector, question: questions.Query, place: str) -> answers.QueryPage:
+def query(inspector: Inspector, question: questions.QueryQuestion, place: str) -> answers.QueryPage:
     """One page of what satisfies the conditions."""
     begin = machine().monotonic()
     limit = _limit(question.limit)
@@ -330,7 +330,7 @@ def _cell(value: object, path: str) -> answers.ValueText | None:
 # --- collections ----------------------------------------------------------------------------------------------
 
 
-def collections(inspector: Inspector, _question: questions.Collections) -> answers.CollectionsView:
+def collections(inspector: Inspector, _question: questions.CollectionsQuestion) -> answers.CollectionsView:
     """Declared collections with their indexes and rules."""
     counts = {kind.prefix: kind.count for kind in inspector.ask(ListKinds()).kinds}
     rows = []
@@ -347,7 +347,7 @@ def collections(inspector: Inspector, _question: questions.Collections) -> answe
                     documents=counts.get(f"{kind}:", 0),
                     type=record.scope,
                     indexes=tuple(
-                        answers.IndexRow(
+                        answers.IndexLine(
                             name=named.name,
                             fields=tuple(each.name for each in named.index.fields),
                             unique=named.index.unique,

@@ -70,7 +70,7 @@ def groups(events: Sequence[EventReport]) -> tuple[answers.EventGroup, ...]:
     return tuple(sorted(rows, key=lambda row: (-row.count, row.handler, row.reason)))
 
 
-def event(inspector: Inspector, question: questions.EventQuestion) -> answers.EventView:
+def event(inspector: Inspector, question: questions.EventQuestion) -> answers.EventAnswer:
     """One event. Raises NotFoundError."""
     found = inspector.ask(ShowEvent(event=question.event))
     failed = found.state == "failed"
@@ -78,7 +78,7 @@ def event(inspector: Inspector, question: questions.EventQuestion) -> answers.Ev
     why_not = "" if is_live else "no program has the space open, so nothing can be delivered"
     if not failed and found.state != "undelivered":
         why_not = f"it is {found.state}: only a failed event is delivered again"
-    return answers.EventView(
+    return answers.EventAnswer(
         event=found, may_redeliver=not why_not, may_drop=found.state in ("failed", "waiting"), why_not=why_not
     )
 
@@ -86,7 +86,7 @@ def event(inspector: Inspector, question: questions.EventQuestion) -> answers.Ev
 def handlers(inspector: Inspector, _question: questions.Handlers) -> answers.HandlersView:
     """The handlers of all openings; of a closed file their names."""
     rows = [
-        answers.HandlerRow(
+        answers.HandlerLine(
             name=each.handler,
             app=each.app,
             known=True,
@@ -106,20 +106,20 @@ def handlers(inspector: Inspector, _question: questions.Handlers) -> answers.Han
     return answers.HandlersView(handlers=tuple(sorted(rows, key=lambda row: (row.app, row.name))))
 
 
-def _stored_handlers(inspector: Inspector) -> list[answers.HandlerRow]:
+def _stored_handlers(inspector: Inspector) -> list[answers.HandlerLine]:
     try:
         views = inspector.ask(GetActivity())
     except HeadwaterError:
         return []
     return [
-        answers.HandlerRow(name=each.name, app=view.label, parameters=(), known=False)
+        answers.HandlerLine(name=each.name, app=view.label, parameters=(), known=False)
         for view in views
         for each in view.activities
         if each.kind == "handler"
     ]
 
 
-def pieces(inspector: Inspector, question: questions.Pieces) -> answers.PiecesPage:
+def pieces(inspector: Inspector, question: questions.PiecesQuestion) -> answers.PiecesAnswer:
     """One page of pieces, by pattern and key."""
     found = inspector.ask(ListPieces(pattern=question.pattern)).pieces
     patterns: dict[str, int] = {}
@@ -128,7 +128,7 @@ def pieces(inspector: Inspector, question: questions.Pieces) -> answers.PiecesPa
     start = max(question.after, 0)
     page = found[start : start + max(1, min(question.limit, PAGE_MAX))]
     end = start + len(page)
-    return answers.PiecesPage(pieces=page, patterns=patterns, total=len(found), next=end if end < len(found) else 0)
+    return answers.PiecesAnswer(pieces=page, patterns=patterns, total=len(found), next=end if end < len(found) else 0)
 
 
 def resources(inspector: Inspector, question: questions.Resources) -> answers.ResourcesPage:

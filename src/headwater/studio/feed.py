@@ -21,10 +21,10 @@ from headwater.studio import acting, answers
 from headwater.studio.answering import SpaceAnswers, intent, is_of_functions
 from headwater.studio.deed_words import words_of
 from headwater.studio.deeds import Acted, RecordDeed
+from headwater.studio.folder_answers import spaces
 from headwater.studio.host import Login, StudioHost
 from headwater.studio.passes import Recording
-from headwater.studio.questions import Asked, Intent, Passes, PassQuestion, Spaces
-from headwater.studio.space_answers import spaces
+from headwater.studio.questions import IntentQuestion, Passes, PassQuestion, Spaces, StudioQuestion
 
 log: Final = logging.getLogger("headwater.studio")
 
@@ -68,7 +68,7 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
     view: object = None
 
 
-class Feed:
+class SpaceFeed:
     """See the module."""
 
     def __init__(self, host: StudioHost, login: Login, space: str, branch: str) -> None:
@@ -99,15 +99,15 @@ class Feed:
 
     # -- in any thread -------------------------------------------------------------------------------------
 
-    def ask(self, question: Asked, mark: str = "") -> Future[Answered]:
+    def ask(self, question: StudioQuestion, mark: str = "") -> Future[Answered]:
         """The answer to a question. The future has the error, if it is refused."""
         future: Future[Answered] = machine().future()
         self._jobs.put((future, lambda: self._answer(question, mark)))
         return future
 
-    def do(self, deed: Acted) -> Future[answers.Report]:
+    def do(self, deed: Acted) -> Future[answers.DeedReport]:
         """Carry a deed out."""
-        future: Future[answers.Report] = machine().future()
+        future: Future[answers.DeedReport] = machine().future()
         self._jobs.put((future, lambda: self._do(deed)))
         return future
 
@@ -238,8 +238,8 @@ class Feed:
         elif now - self._busy_since > BUSY_S:
             self._busy = running
 
-    def _answer(self, question: Asked, mark: str) -> Answered:  # noqa: PLR0911  # one for each source of answers
-        if isinstance(question, Intent):
+    def _answer(self, question: StudioQuestion, mark: str) -> Answered:  # noqa: PLR0911  # one for each source of answers
+        if isinstance(question, IntentQuestion):
             of_host = self._host.intents.get(str(question.deed.__struct_config__.tag))
             why_not = self._why_not(question.deed)
             view: object = (
@@ -293,7 +293,7 @@ class Feed:
         """Why a deed is not possible; empty: it is."""
         return refusal(self._host, self._login, self._space, deed)
 
-    def _do(self, deed: Acted) -> answers.Report:
+    def _do(self, deed: Acted) -> answers.DeedReport:
         why_not = self._why_not(deed)
         sentence, failure = "", why_not
         try:
@@ -307,7 +307,7 @@ class Feed:
                 if isinstance(deed, RecordDeed)
                 else acting.carry_out(self._reached(), deed, actor=self._login.actor, place=self._answers.url)
             )
-            assert isinstance(report, answers.Report)
+            assert isinstance(report, answers.DeedReport)
             sentence = report.sentence
         except HeadwaterError as error:
             failure = str(error)
@@ -318,14 +318,14 @@ class Feed:
         self._jobs.put(None)
         return report
 
-    def _record(self, deed: RecordDeed) -> answers.Report:
+    def _record(self, deed: RecordDeed) -> answers.DeedReport:
         """Begin or end a recording."""
         if not deed.on:
             self._recording.stop()
-            return answers.Report(sentence="runs are not recorded any more", command="")
+            return answers.DeedReport(sentence="runs are not recorded any more", command="")
         self._recording.start()
         line = words_of(deed).line(self._answers.url)
-        return answers.Report(sentence="each run is recorded for ten minutes", command=line)
+        return answers.DeedReport(sentence="each run is recorded for ten minutes", command=line)
 
 
 _OWNERS: Final = ("drop", "skip", "abandon", "revoke")

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from hashlib import sha256
 from typing import Final
 
 import msgspec
 
-from headwater.draw.layout import lay_out
-from headwater.draw.node_captions import columns, state, titled
-from headwater.draw.picture import Picture, picture
+from headwater.draw.node_captions import state, titled
 from headwater.errors import HeadwaterError, NotFoundError
 from headwater.inspect.document_records import GetValue
 from headwater.inspect.function_records import NODES_MAX, ChangesView, ExplainNode, GetChanges, GetGraph, GraphView
 from headwater.inspect.inspector import Inspector
 from headwater.scheduler.inspect.graph_snapshot import Edge, NodeView, Snapshot, SourceView
 from headwater.studio import answers, questions
-from headwater.studio.limits import BOXES, PAGE_MAX, ROUTES, SHARED_FROM
+from headwater.studio.graph_drawing import Drawing, Drawings
+from headwater.studio.limits import BOXES, PAGE_MAX
 from headwater.studio.value_texts import first_line, sentence_parts, value_text
 from headwater.values.text import inert
 
@@ -36,23 +34,15 @@ TONES: Final[tuple[answers.Tone, ...]] = (
 
 _RANK: Final = {tone: at for at, tone in enumerate(TONES)}
 
-_HEIGHT: Final = 48
-_WIDTH_MIN: Final = 132
-_LETTER: Final = 7.4
-_INSET: Final = 44
-
-_GRAPHS: Final = 8
-"""Layouts that are remembered: those of the tabs that are open."""
-
 
 class Sight:
     """The functions of a space as they were seen last. Only what has changed since is read."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, tuple[Seen, int, int]] = {}
+        self._seen: dict[str, tuple[SeenFunctions, int, int]] = {}
         self._shapes = 0
 
-    def seen(self, inspector: Inspector, app: str = "") -> Seen:
+    def seen(self, inspector: Inspector, app: str = "") -> SeenFunctions:
         """The snapshots of all openings, or of that of one app, as one."""
         try:
             looks = {view.label: view for view in inspector.ask(GetChanges())} if inspector.is_live else {}
@@ -77,12 +67,12 @@ class Sight:
         self._seen[app] = found, known[1], views[0].look
         return found
 
-    def _fresh(self, inspector: Inspector, app: str) -> Seen:
+    def _fresh(self, inspector: Inspector, app: str) -> SeenFunctions:
         self._shapes += 1
         return msgspec.structs.replace(_read(inspector, app), shape=self._shapes)
 
 
-def _merged(before: Seen, view: ChangesView) -> Seen:
+def _merged(before: SeenFunctions, view: ChangesView) -> SeenFunctions:
     """What was seen before, with the nodes that have changed."""
     changed = {node.id: node for node in view.nodes}
     nodes = tuple(
@@ -93,7 +83,7 @@ def _merged(before: Seen, view: ChangesView) -> Seen:
     return msgspec.structs.replace(before, snapshot=snapshot)
 
 
-class Seen(msgspec.Struct, frozen=True):
+class SeenFunctions(msgspec.Struct, frozen=True):
     """The functions of all openings at one moment."""
 
     snapshot: Snapshot
@@ -106,14 +96,14 @@ class Seen(msgspec.Struct, frozen=True):
     """The same number: the same nodes and edges."""
 
 
-def _read(inspector: Inspector, app: str = "") -> Seen:
+def _read(inspector: Inspector, app: str = "") -> SeenFunctions:
     """The snapshots of all openings, or of that of one app, as one. Ids get the opening if there are several."""
     try:
         views = inspector.ask(GetGraph(limit=NODES_MAX))
     except NotFoundError as error:
         # No function has run here: the sentence says what to do.
         empty = Snapshot(space="", at_ms=0, seq=0)
-        return Seen(empty, (), {}, 0, error.message)
+        return SeenFunctions(empty, (), {}, 0, error.message)
     lines = tuple(opening_line(view) for view in views)
     chosen = [view for view in views if app in ("", view.label)]
     if app and not chosen:
@@ -149,7 +139,9 @@ def _read(inspector: Inspector, app: str = "") -> Seen:
         sources=tuple(source for source in sources.values() if source.id not in written),
         edges=tuple(edges) if not written else tuple(_rewired(edges, nodes, written)),
     )
-    return Seen(merged if several or first is None else first, lines, labels, sum(view.left_out for view in chosen), "")
+    return SeenFunctions(
+        merged if several or first is None else first, lines, labels, sum(view.left_out for view in chosen), ""
+    )
 
 
 def _rewired(edges: Sequence[Edge], nodes: Sequence[NodeView], written: set[str]) -> Iterable[Edge]:
@@ -184,88 +176,16 @@ def tone_of(node: NodeView) -> answers.Tone:  # one for each state
 # --- the picture ----------------------------------------------------------------------------------------------
 
 
-class Drawing(msgspec.Struct, frozen=True):
-    """A laid out picture, and the box of each node."""
-
-    structure: str
-    boxes: tuple[answers.Box, ...]
-    routes: tuple[answers.Route, ...]
-    members: tuple[tuple[str, ...], ...]
-    box_of: dict[str, int]
-    width: int
-    height: int
-    note: str
-    folded: int
-
-
-class Drawings:
-    """The layouts of one space, by structure: a change of states moves no box."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, Drawing] = {}
-        self._shapes: dict[tuple[tuple[object, ...], int], Drawing] = {}
-
-    def drawing(self, snapshot: Snapshot, boxes: int, shape: tuple[object, ...]) -> Drawing:
-        """The drawing of a snapshot, made if its nodes or edges have changed. `shape`: equal for equal ones."""
-        if (shape, boxes) in self._shapes:
-            return self._shapes[shape, boxes]
-        found = self._drawn(snapshot, boxes)
-        while len(self._shapes) >= _GRAPHS:
-            del self._shapes[next(iter(self._shapes))]
-        self._shapes[shape, boxes] = found
-        return found
-
-    def _drawn(self, snapshot: Snapshot, boxes: int) -> Drawing:
-        structure = _structure(snapshot, boxes)
-        found = self._known.pop(structure, None) or _draw(snapshot, boxes, structure)
-        while len(self._known) >= _GRAPHS:
-            del self._known[next(iter(self._known))]
-        self._known[structure] = found
-        return found
-
-
-def _structure(snapshot: Snapshot, boxes: int) -> str:
-    nodes = [(node.id, node.name, node.piece, node.kind, node.rank) for node in snapshot.nodes]
-    sources = [source.id for source in snapshot.sources]
-    return sha256(msgspec.msgpack.encode((boxes, nodes, sources, snapshot.edges))).hexdigest()[:16]
-
-
-def _draw(snapshot: Snapshot, boxes: int, structure: str) -> Drawing:
-    shown: Picture = picture(snapshot, boxes, ROUTES, SHARED_FROM)
-    sizes = {box.id: (max(_WIDTH_MIN, round(_LETTER * columns(box.name)) + _INSET), _HEIGHT) for box in shown.boxes}
-    layout = lay_out(sizes, [(arrow.source, arrow.target) for arrow in shown.arrows])
-    number = {box.id: at for at, box in enumerate(shown.boxes)}
-    members = tuple(box.members or (box.id,) for box in shown.boxes)
-    address = {source.id: source.address for source in snapshot.sources}
-    made = []
-    for box in shown.boxes:
-        rect = layout.boxes[box.id]
-        node = "" if box.count > 1 else address.get(box.id, box.id)
-        made.append(answers.Box(box.id, box.name, box.kind, box.count, rect.x, rect.y, rect.width, rect.height, node))
-    routes = tuple(
-        answers.Route(
-            number[arrow.source],
-            number[arrow.target],
-            arrow.kind,
-            tuple(each for point in route.points for each in point),
-            route.course,
-        )
-        for arrow, route in zip(shown.arrows, layout.routes, strict=True)
-    )
-    box_of = {member: at for at, each in enumerate(members) for member in each}
-    functions = {node.id for node in snapshot.nodes}
-    folded = sum(len(each) for each in members if len(each) > 1 and each[0] in functions)
-    return Drawing(structure, tuple(made), routes, members, box_of, layout.width, layout.height, shown.note, folded)
-
-
-def graph(inspector: Inspector, sight: Sight, drawings: Drawings, question: questions.GraphQuestion) -> answers.Graph:
+def graph(
+    inspector: Inspector, sight: Sight, drawings: Drawings, question: questions.GraphQuestion
+) -> answers.GraphAnswer:
     """Boxes, routes and states."""
     found = sight.seen(inspector, question.app)
     snapshot = found.snapshot
     shown = around(snapshot, question.around, question.hops) if question.around else snapshot
     shape = (found.shape, question.around, question.hops)
     drawing = drawings.drawing(shown, max(1, min(question.boxes, BOXES)), shape)
-    return answers.Graph(
+    return answers.GraphAnswer(
         structure=drawing.structure,
         seq=snapshot.seq,
         boxes=drawing.boxes,

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from headwater.client.server_url import is_server, parse_server
-from headwater.errors import AccessError, ClosedError, HeadwaterError, NotFoundError, UnavailableError, UsageError
+from headwater.errors import AccessError, ClosedError, HeadwaterError, UnavailableError, UsageError
 from headwater.host import space_files
-from headwater.host.space_lookup import is_folder, open_space
+from headwater.host.space_lookup import is_folder
 from headwater.inspect.inspector import Inspector
 from headwater.inspect.live_functions import since_1970
 from headwater.inspect.live_inspector import LiveInspector
@@ -20,6 +20,7 @@ from headwater.inspect.names import InspectScope
 from headwater.inspect.opening_inspection import OpeningInspection
 from headwater.inspect.resolve import inspector_for
 from headwater.inspect.socket_client import SocketInspector
+from headwater.inspect.space_records import GetPulse
 from headwater.machine import machine
 from headwater.studio.deeds import Acted
 from headwater.studio.host import Login
@@ -108,23 +109,9 @@ class FileHost(LocalHost):
             self._names = (self._checked_name(),)
 
     def _checked_name(self) -> str:
-        """The name of the space in the file. Raises NotFoundError, UnavailableError."""
-        if self._path("") is not None and self._connected("") is not None:
-            return space_files.locate(self._url, self._space).space
-        path = self._path("")
-        try:
-            if path is not None and machine().files.is_file(path):
-                with space_files.open_for_reading(path, _nothing) as storage:
-                    return storage.name
-            with open_space(self._url, self._space) as storage:
-                return storage.name
-        except NotFoundError:
-            raise
-        except HeadwaterError:
-            # A program may have opened it just now.
-            if self._connected("") is None:
-                raise
-            return space_files.locate(self._url, self._space).space
+        """The name of the space in the file. Raises HeadwaterError if it cannot be opened or asked."""
+        with self.inspector(Login(), "", "main") as inspector:
+            return inspector.ask(GetPulse()).space
 
     def _path(self, space: str) -> Path | None:
         named = space if self.is_folder else self._space
@@ -216,10 +203,6 @@ class FileHost(LocalHost):
 def _rung(ring: Callable[[], float]) -> None:
     """The program goes on at once."""
     ring()
-
-
-def _nothing() -> None:
-    """It is released at once."""
 
 
 class ProgramHost(LocalHost):

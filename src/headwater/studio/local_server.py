@@ -49,7 +49,7 @@ class _Uvicorn(uvicorn.Server):
         yield
 
 
-class LocalServer:
+class LocalStudioServer:
     """Serves a host on loopback, in a thread, from `start` to `stop`."""
 
     def __init__(self, host: LocalHost, *, port: int | None = None) -> None:
@@ -161,9 +161,9 @@ def local_studio(
     port: int | None = None,
     read_only: bool = False,
     token: str | None = None,
-) -> Iterator[LocalServer]:
+) -> Iterator[LocalStudioServer]:
     """Serve a file, a folder or a space of a server, in a thread of this process."""
-    with LocalServer(FileHost(url, space, token=token, read_only=read_only), port=port) as server:
+    with LocalStudioServer(FileHost(url, space, token=token, read_only=read_only), port=port) as server:
         yield server
 
 
@@ -198,7 +198,7 @@ class Studio:
         inspection = getattr(opening, "inspection", None)
         if not isinstance(inspection, OpeningInspection):
             raise UsageError(f"Studio(space) takes an open space, as `app.open` gives it, not {type(space).__name__}")
-        self._server = LocalServer(ProgramHost(inspection, read_only=read_only), port=port).start()
+        self._server = LocalStudioServer(ProgramHost(inspection, read_only=read_only), port=port).start()
 
     @property
     def url(self) -> str:

@@ -13,9 +13,9 @@ import msgspec
 
 from headwater.errors import AccessError
 from headwater.machine import machine
-from headwater.studio.frames import Hello
 from headwater.studio.host import Login, StudioHost
 from headwater.studio.limits import LINK_S, SESSION_S
+from headwater.studio.page_frames import HelloFrame
 
 _BYTES: Final = 32
 """Bytes of a secret: nobody guesses 256 bits."""
@@ -54,7 +54,7 @@ class Logins:
             self._codes[_hash(code)] = (machine().monotonic() + LINK_S, login)
         return code
 
-    def enter(self, hello: Hello, peer: str) -> tuple[str, StudioSession]:
+    def enter(self, hello: HelloFrame, peer: str) -> tuple[str, StudioSession]:
         """The secret and the session of a page. Raises AccessError, the same for each cause."""
         now = machine().monotonic()
         if hello.session:

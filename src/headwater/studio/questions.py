@@ -17,7 +17,7 @@ from headwater.studio.limits import BOXES, PAGE
 Tone = answers.Tone
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
+class StudioQuestion(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
     """Common to all questions."""
 
     answer: ClassVar[type[Any]]
@@ -29,13 +29,13 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_de
 # --- Overview -------------------------------------------------------------------------------------------------
 
 
-class Overview(Asked, frozen=True, kw_only=True, tag="overview", omit_defaults=True):
+class Overview(StudioQuestion, frozen=True, kw_only=True, tag="overview", omit_defaults=True):
     """What waits for a person, the counters, what is busy."""
 
     answer = answers.OverviewView
 
 
-class Spaces(Asked, frozen=True, kw_only=True, tag="spaces", omit_defaults=True):
+class Spaces(StudioQuestion, frozen=True, kw_only=True, tag="spaces", omit_defaults=True):
     """The spaces of a folder or a server, one row each."""
 
     answer = answers.SpacesView
@@ -43,7 +43,7 @@ class Spaces(Asked, frozen=True, kw_only=True, tag="spaces", omit_defaults=True)
     limit: int = PAGE
 
 
-class Search(Asked, frozen=True, kw_only=True, tag="search", omit_defaults=True):
+class Search(StudioQuestion, frozen=True, kw_only=True, tag="search", omit_defaults=True):
     """Functions, documents, workflows, runs and events whose name has a text in it."""
 
     answer = answers.SearchView
@@ -53,10 +53,10 @@ class Search(Asked, frozen=True, kw_only=True, tag="search", omit_defaults=True)
 # --- Functions ------------------------------------------------------------------------------------------------
 
 
-class GraphQuestion(Asked, frozen=True, kw_only=True, tag="graph", omit_defaults=True):
+class GraphQuestion(StudioQuestion, frozen=True, kw_only=True, tag="graph", omit_defaults=True):
     """Boxes with positions, routes and states."""
 
-    answer = answers.Graph
+    answer = answers.GraphAnswer
     app: str = ""
     """The label of an opening; empty: all of them in one picture."""
     around: str = ""
@@ -65,7 +65,7 @@ class GraphQuestion(Asked, frozen=True, kw_only=True, tag="graph", omit_defaults
     boxes: int = BOXES
 
 
-class Functions(Asked, frozen=True, kw_only=True, tag="functions", omit_defaults=True):
+class Functions(StudioQuestion, frozen=True, kw_only=True, tag="functions", omit_defaults=True):
     """The same as a table; or the members of one shared box."""
 
     answer = answers.FunctionsPage
@@ -79,14 +79,14 @@ class Functions(Asked, frozen=True, kw_only=True, tag="functions", omit_defaults
     limit: int = PAGE
 
 
-class FunctionQuestion(Asked, frozen=True, kw_only=True, tag="function", omit_defaults=True):
+class FunctionQuestion(StudioQuestion, frozen=True, kw_only=True, tag="function", omit_defaults=True):
     """One function: why it ran or does not run, what it reads, who reads it."""
 
     answer = answers.FunctionDetail
     node: str
 
 
-class Passes(Asked, frozen=True, kw_only=True, tag="passes", omit_defaults=True):
+class Passes(StudioQuestion, frozen=True, kw_only=True, tag="passes", omit_defaults=True):
     """Follow a change: the newest recorded passes, newest first."""
 
     answer = answers.PassesPage
@@ -94,7 +94,7 @@ class Passes(Asked, frozen=True, kw_only=True, tag="passes", omit_defaults=True)
     limit: int = PAGE
 
 
-class PassQuestion(Asked, frozen=True, kw_only=True, tag="pass", omit_defaults=True):
+class PassQuestion(StudioQuestion, frozen=True, kw_only=True, tag="pass", omit_defaults=True):
     """One recorded pass, step by step."""
 
     answer = answers.PassView
@@ -104,17 +104,17 @@ class PassQuestion(Asked, frozen=True, kw_only=True, tag="pass", omit_defaults=T
 # --- Documents ------------------------------------------------------------------------------------------------
 
 
-class Kinds(Asked, frozen=True, kw_only=True, tag="kinds", omit_defaults=True):
+class Kinds(StudioQuestion, frozen=True, kw_only=True, tag="kinds", omit_defaults=True):
     """Classes and prefixes of documents, with counts."""
 
     answer = answers.KindsView
     at: int | None = None
 
 
-class Documents(Asked, frozen=True, kw_only=True, tag="documents", omit_defaults=True):
+class DocumentsQuestion(StudioQuestion, frozen=True, kw_only=True, tag="documents", omit_defaults=True):
     """Documents whose address starts with a prefix, with their values."""
 
-    answer = answers.DocumentsPage
+    answer = answers.DocumentsAnswer
     prefix: str = ""
     deleted: bool = False
     every: bool = False
@@ -124,7 +124,7 @@ class Documents(Asked, frozen=True, kw_only=True, tag="documents", omit_defaults
     limit: int = PAGE
 
 
-class DocumentQuestion(Asked, frozen=True, kw_only=True, tag="document", omit_defaults=True):
+class DocumentQuestion(StudioQuestion, frozen=True, kw_only=True, tag="document", omit_defaults=True):
     """One document, or the value at a path in it."""
 
     answer = answers.DocumentView
@@ -134,16 +134,16 @@ class DocumentQuestion(Asked, frozen=True, kw_only=True, tag="document", omit_de
     """Not cut at 64 KiB, but at 16 MiB."""
 
 
-class History(Asked, frozen=True, kw_only=True, tag="history", omit_defaults=True):
+class History(StudioQuestion, frozen=True, kw_only=True, tag="history", omit_defaults=True):
     """The commits that changed a document, newest first."""
 
-    answer = answers.HistoryPage
+    answer = answers.HistoryAnswer
     address: str
     before: int = 0
     limit: int = PAGE
 
 
-class Difference(Asked, frozen=True, kw_only=True, tag="difference", omit_defaults=True):
+class DifferenceQuestion(StudioQuestion, frozen=True, kw_only=True, tag="difference", omit_defaults=True):
     """What changed between two commits, or two branches: in one document, or in all of a prefix."""
 
     answer = answers.DifferenceView
@@ -156,13 +156,13 @@ class Difference(Asked, frozen=True, kw_only=True, tag="difference", omit_defaul
     """Another branch: the newer side is read there."""
 
 
-class Branches(Asked, frozen=True, kw_only=True, tag="branches", omit_defaults=True):
+class Branches(StudioQuestion, frozen=True, kw_only=True, tag="branches", omit_defaults=True):
     """The branches of the space."""
 
     answer = answers.BranchesView
 
 
-class Commits(Asked, frozen=True, kw_only=True, tag="commits", omit_defaults=True):
+class Commits(StudioQuestion, frozen=True, kw_only=True, tag="commits", omit_defaults=True):
     """Commits of the branch, newest first: for the slider of the past."""
 
     answer = answers.CommitsPage
@@ -173,7 +173,7 @@ class Commits(Asked, frozen=True, kw_only=True, tag="commits", omit_defaults=Tru
 # --- Events ---------------------------------------------------------------------------------------------------
 
 
-class Events(Asked, frozen=True, kw_only=True, tag="events", omit_defaults=True):
+class Events(StudioQuestion, frozen=True, kw_only=True, tag="events", omit_defaults=True):
     """Failed or waiting events, grouped by handler and reason."""
 
     answer = answers.EventsPage
@@ -185,14 +185,14 @@ class Events(Asked, frozen=True, kw_only=True, tag="events", omit_defaults=True)
     limit: int = PAGE
 
 
-class EventQuestion(Asked, frozen=True, kw_only=True, tag="event", omit_defaults=True):
+class EventQuestion(StudioQuestion, frozen=True, kw_only=True, tag="event", omit_defaults=True):
     """All details of one event."""
 
-    answer = answers.EventView
+    answer = answers.EventAnswer
     event: str
 
 
-class Handlers(Asked, frozen=True, kw_only=True, tag="handlers", omit_defaults=True):
+class Handlers(StudioQuestion, frozen=True, kw_only=True, tag="handlers", omit_defaults=True):
     """The handlers that events can be sent to, with their parameters."""
 
     answer = answers.HandlersView
@@ -201,7 +201,7 @@ class Handlers(Asked, frozen=True, kw_only=True, tag="handlers", omit_defaults=T
 # --- Workflows ------------------------------------------------------------------------------------------------
 
 
-class Workflows(Asked, frozen=True, kw_only=True, tag="workflows", omit_defaults=True):
+class WorkflowsQuestion(StudioQuestion, frozen=True, kw_only=True, tag="workflows", omit_defaults=True):
     """All workflows, or one, with their sentences."""
 
     answer = answers.WorkflowsView
@@ -210,10 +210,10 @@ class Workflows(Asked, frozen=True, kw_only=True, tag="workflows", omit_defaults
     """Include archived workflows."""
 
 
-class Runs(Asked, frozen=True, kw_only=True, tag="runs", omit_defaults=True):
+class Runs(StudioQuestion, frozen=True, kw_only=True, tag="runs", omit_defaults=True):
     """Runs, newest first."""
 
-    answer = answers.RunsPage
+    answer = answers.RunsAnswer
     workflow: str = ""
     status: str = ""
     every: bool = False
@@ -224,17 +224,17 @@ class Runs(Asked, frozen=True, kw_only=True, tag="runs", omit_defaults=True):
     limit: int = PAGE
 
 
-class RunQuestion(Asked, frozen=True, kw_only=True, tag="run", omit_defaults=True):
+class RunQuestion(StudioQuestion, frozen=True, kw_only=True, tag="run", omit_defaults=True):
     """One run: phases, plan, call, chain of attempts, decisions."""
 
     answer = answers.RunDetail
     number: int
 
 
-class Inputs(Asked, frozen=True, kw_only=True, tag="inputs", omit_defaults=True):
+class Inputs(StudioQuestion, frozen=True, kw_only=True, tag="inputs", omit_defaults=True):
     """Inputs, newest first."""
 
-    answer = answers.InputsPage
+    answer = answers.InputsAnswer
     workflow: str = ""
     status: str = ""
     before: int = 0
@@ -244,7 +244,7 @@ class Inputs(Asked, frozen=True, kw_only=True, tag="inputs", omit_defaults=True)
 # --- Resources, Pieces, Query ---------------------------------------------------------------------------------
 
 
-class Resources(Asked, frozen=True, kw_only=True, tag="resources", omit_defaults=True):
+class Resources(StudioQuestion, frozen=True, kw_only=True, tag="resources", omit_defaults=True):
     """The resources, with age, state and last error."""
 
     answer = answers.ResourcesPage
@@ -252,16 +252,16 @@ class Resources(Asked, frozen=True, kw_only=True, tag="resources", omit_defaults
     limit: int = PAGE
 
 
-class Pieces(Asked, frozen=True, kw_only=True, tag="pieces", omit_defaults=True):
+class PiecesQuestion(StudioQuestion, frozen=True, kw_only=True, tag="pieces", omit_defaults=True):
     """Pieces by pattern and key."""
 
-    answer = answers.PiecesPage
+    answer = answers.PiecesAnswer
     pattern: str = ""
     after: int = 0
     limit: int = PAGE
 
 
-class Query(Asked, frozen=True, kw_only=True, tag="query", omit_defaults=True):
+class QueryQuestion(StudioQuestion, frozen=True, kw_only=True, tag="query", omit_defaults=True):
     """Documents of a prefix or class that satisfy conditions, with chosen columns."""
 
     answer = answers.QueryPage
@@ -276,7 +276,7 @@ class Query(Asked, frozen=True, kw_only=True, tag="query", omit_defaults=True):
     limit: int = PAGE
 
 
-class Collections(Asked, frozen=True, kw_only=True, tag="collections", omit_defaults=True):
+class CollectionsQuestion(StudioQuestion, frozen=True, kw_only=True, tag="collections", omit_defaults=True):
     """Declared collections: indexes, rights, state of migrations."""
 
     answer = answers.CollectionsView
@@ -285,13 +285,13 @@ class Collections(Asked, frozen=True, kw_only=True, tag="collections", omit_defa
 # --- Server (answered by the server only) ---------------------------------------------------------------------
 
 
-class Server(Asked, frozen=True, kw_only=True, tag="server", omit_defaults=True):
+class ServerQuestion(StudioQuestion, frozen=True, kw_only=True, tag="server", omit_defaults=True):
     """Clients, sessions, tokens, the audit log and the metrics of a server."""
 
     answer = answers.ServerView
 
 
-class Audit(Asked, frozen=True, kw_only=True, tag="audit", omit_defaults=True):
+class Audit(StudioQuestion, frozen=True, kw_only=True, tag="audit", omit_defaults=True):
     """Lines of the audit log, newest first."""
 
     answer = answers.AuditPage
@@ -306,7 +306,7 @@ class Audit(Asked, frozen=True, kw_only=True, tag="audit", omit_defaults=True):
 # --- deeds ----------------------------------------------------------------------------------------------------
 
 
-class Intent(Asked, frozen=True, kw_only=True, tag="intent", omit_defaults=True):
+class IntentQuestion(StudioQuestion, frozen=True, kw_only=True, tag="intent", omit_defaults=True):
     """What a deed is about to do: the sentence and the command, before it is done."""
 
     answer = answers.IntentView
@@ -323,27 +323,29 @@ Question: TypeAlias = (
     | Passes
     | PassQuestion
     | Kinds
-    | Documents
+    | DocumentsQuestion
     | DocumentQuestion
     | History
-    | Difference
+    | DifferenceQuestion
     | Branches
     | Commits
     | Events
     | EventQuestion
     | Handlers
-    | Workflows
+    | WorkflowsQuestion
     | Runs
     | RunQuestion
     | Inputs
     | Resources
-    | Pieces
-    | Query
-    | Collections
-    | Server
+    | PiecesQuestion
+    | QueryQuestion
+    | CollectionsQuestion
+    | ServerQuestion
     | Audit
-    | Intent
+    | IntentQuestion
 )
 
-QUESTIONS: Final[dict[str, type[Asked]]] = {str(each.__struct_config__.tag): each for each in get_args(Question)}
+QUESTIONS: Final[dict[str, type[StudioQuestion]]] = {
+    str(each.__struct_config__.tag): each for each in get_args(Question)
+}
 """All questions by tag."""

@@ -9,7 +9,7 @@ from headwater.access.grants import Grant
 from headwater.access.rights import EVERY_SPACE, WORDS, Right
 from headwater.errors import AccessError, NotFoundError, UsageError
 from headwater.server.authenticator import Authenticator
-from headwater.studio.answers import IntentView, Report
+from headwater.studio.answers import DeedReport, IntentView
 from headwater.studio.deeds import BackupDeed, SessionDeed, TokenDeed
 from headwater.studio.served_screen import LOGIN, check_owns_all, find_client
 from headwater.values.duration import to_ms
@@ -96,13 +96,13 @@ def _found(authenticator: Authenticator, grant_id: str) -> Grant:
     return found
 
 
-def carry_out_token(authenticator: Authenticator, deed: TokenDeed, space: str) -> Report:
+def carry_out_token(authenticator: Authenticator, deed: TokenDeed, space: str) -> DeedReport:
     """Create or revoke. Writes files: not in the loop."""
     access = authenticator.spaces.access
     command = command_of(deed, space, "")
     if deed.act == "revoke":
         gone = access.revoke(deed.id)
-        return Report(sentence=f"{gone.kind} {gone.id} is revoked; its connections end", command=command)
+        return DeedReport(sentence=f"{gone.kind} {gone.id} is revoked; its connections end", command=command)
     where = EVERY_SPACE if deed.every else space
     token, grant = access.create(
         space=where,
@@ -114,10 +114,10 @@ def carry_out_token(authenticator: Authenticator, deed: TokenDeed, space: str) -
         roles=deed.roles,
     )
     sentence = f"token {grant.id} was created; it is shown once, here, and never again"
-    return Report(sentence=sentence, command=command, secret=token)
+    return DeedReport(sentence=sentence, command=command, secret=token)
 
 
-def end_client(authenticator: Authenticator, grant: Grant, deed: SessionDeed) -> Report:
+def end_client(authenticator: Authenticator, grant: Grant, deed: SessionDeed) -> DeedReport:
     """End the connection of a client. In the loop. Raises NotFoundError."""
     socket = find_client(authenticator, grant, deed.id)
     if socket is None or socket.client is None:
@@ -126,4 +126,4 @@ def end_client(authenticator: Authenticator, grant: Grant, deed: SessionDeed) ->
     actor, space = talk.actor or "no actor", talk.space
     talk.turned_away(ENDED)
     sentence = f"the session of {actor} in {space} has ended; its program connects again while its token is valid"
-    return Report(sentence=sentence, command="")
+    return DeedReport(sentence=sentence, command="")

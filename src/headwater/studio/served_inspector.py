@@ -119,7 +119,7 @@ class ServedInspector(AnsweringInspector):
             return stored
         mark = ";".join([stored.mark, *sorted(each.mark for each in pulses)])
         running = tuple(name for each in pulses for name in each.running)
-        return Pulse(mark=mark, seq=stored.seq, at_ms=stored.at_ms, running=running)
+        return Pulse(space=stored.space, mark=mark, seq=stored.seq, at_ms=stored.at_ms, running=running)
 
     def carry_out(self, command: AnyCommand) -> object:
         """Carry out, if the grant has the right. Raises AccessError."""

@@ -17,8 +17,8 @@ from headwater._version import __version__
 from headwater.access.allowed_hosts import AllowedHosts
 from headwater.errors import HeadwaterError, RemoteProtocolError
 from headwater.machine import machine
-from headwater.studio import frames
-from headwater.studio.feed import Feed
+from headwater.studio import page_frames
+from headwater.studio.feed import SpaceFeed
 from headwater.studio.host import Login, StudioHost
 from headwater.studio.limits import FRAME_BYTES, HELLO_S, TABS
 from headwater.studio.logins import Logins
@@ -53,9 +53,10 @@ class StudioSite:
         self.host = host
         self.logins = logins
         self.version = __version__
+        self._files = static_files()
         self._names = names
         self._origins = origins
-        self._feeds: dict[tuple[Login, str, str], tuple[Feed, int]] = {}
+        self._feeds: dict[tuple[Login, str, str], tuple[SpaceFeed, int]] = {}
         self._lock = machine().lock()
         self.tabs = 0
         """Open sockets."""
@@ -82,15 +83,15 @@ class StudioSite:
 
     # -- feeds ---------------------------------------------------------------------------------------------
 
-    def feed(self, login: Login, space: str, branch: str) -> Feed:
+    def feed(self, login: Login, space: str, branch: str) -> SpaceFeed:
         """The feed of a space for a login: one for all tabs of the same login."""
         key = login, space, branch
         with self._lock:
-            found, count = self._feeds.get(key) or (Feed(self.host, login, space, branch), 0)
+            found, count = self._feeds.get(key) or (SpaceFeed(self.host, login, space, branch), 0)
             self._feeds[key] = found, count + 1
         return found
 
-    def release(self, feed: Feed) -> None:
+    def release(self, feed: SpaceFeed) -> None:
         """A tab does not use a feed any more. The last one ends its thread."""
         with self._lock:
             key = next((key for key, (each, _) in self._feeds.items() if each is feed), None)
@@ -123,14 +124,14 @@ class StudioSite:
         refused = self._refused(request)
         if refused is not None:
             return refused
-        file = static_files().index
+        file = self._files.index
         return Response(file.body, headers={**HEADERS, "cache-control": "no-cache"}, media_type=file.media_type)
 
     async def _file(self, request: Request) -> Response:
         refused = self._refused(request)
         if refused is not None:
             return refused
-        known = static_files()
+        known = self._files
         # The path is a key of the table, never a path.
         file = known.by_path.get(request.path_params["path"])
         if file is None or request.path_params["version"] != known.version:
@@ -153,7 +154,7 @@ class StudioSite:
         if refused is not None:
             await websocket.send_denial_response(PlainTextResponse(refused[1] + "\n", refused[0], headers=HEADERS))
             return
-        await websocket.accept(subprotocol=frames.SUBPROTOCOL)
+        await websocket.accept(subprotocol=page_frames.SUBPROTOCOL)
         if self.tabs >= TABS:
             await _end(websocket, TOO_MANY, "too many tabs are open")
             return
@@ -173,8 +174,8 @@ class StudioSite:
             return wrong
         if origin is None:
             return 403, "an Origin is expected: only the page of the Studio may connect here"
-        if frames.SUBPROTOCOL not in websocket.scope.get("subprotocols", ()):
-            return 400, f"the subprotocol {frames.SUBPROTOCOL} is expected"
+        if page_frames.SUBPROTOCOL not in websocket.scope.get("subprotocols", ()):
+            return 400, f"the subprotocol {page_frames.SUBPROTOCOL} is expected"
         return None
 
     async def _talk(self, websocket: WebSocket) -> None:
@@ -188,16 +189,16 @@ class StudioSite:
         except (WebSocketDisconnect, GoneError):
             return
         try:
-            hello = frames.read_page_frame(text)
-            if not isinstance(hello, frames.Hello):
+            hello = page_frames.read_page_frame(text)
+            if not isinstance(hello, page_frames.HelloFrame):
                 raise RemoteProtocolError("the first frame must be hello")
             secret, session = await machine().to_thread(self.logins.enter, hello, peer)
         except RemoteProtocolError as error:
-            await websocket.send_text(frames.frame_text(frames.trouble_of(error)))
+            await websocket.send_text(page_frames.frame_text(page_frames.trouble_of(error)))
             await _end(websocket, BAD_FRAME, "the first frame is not understood")
             return
         except HeadwaterError as error:
-            await websocket.send_text(frames.frame_text(frames.trouble_of(error)))
+            await websocket.send_text(page_frames.frame_text(page_frames.trouble_of(error)))
             await _end(websocket, NOT_ADMITTED, "not admitted")
             return
         tab = Tab(self, session, websocket.send_text)
@@ -208,7 +209,7 @@ class StudioSite:
 
     async def _serve(self, websocket: WebSocket, tab: Tab, secret: str) -> None:
         welcome = await machine().to_thread(tab.welcome, secret)
-        await websocket.send_text(frames.frame_text(welcome))
+        await websocket.send_text(page_frames.frame_text(welcome))
 
         async def read() -> None:
             while True:
@@ -220,8 +221,8 @@ class StudioSite:
             if reading.done():
                 await reading
                 return
-            gone = frames.Gone(reason="session", message="the session has ended: log in again")
-            await websocket.send_text(frames.frame_text(gone))
+            gone = page_frames.GoneFrame(reason="session", message="the session has ended: log in again")
+            await websocket.send_text(page_frames.frame_text(gone))
             await _end(websocket, NOT_ADMITTED, "the session has ended")
         except GoneError as error:
             await _end(websocket, error.code, str(error))

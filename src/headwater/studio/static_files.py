@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -40,9 +39,8 @@ class StaticFiles(msgspec.Struct, frozen=True):
     by_path: dict[str, StaticFile]
 
 
-@cache
 def static_files() -> StaticFiles:
-    """The files of the package."""
+    """The files of the package, read anew."""
     found = dict(sorted(_read(Path(__file__).with_name("web"), "").items()))
     digest = sha256()
     for path, file in found.items():
@@ -55,13 +53,13 @@ def static_files() -> StaticFiles:
 
 def _read(folder: Path, prefix: str) -> dict[str, StaticFile]:
     found: dict[str, StaticFile] = {}
-    disk = machine().files
-    for name in disk.names(folder) if disk.is_dir(folder) else ():
+    files = machine().files
+    for name in files.names(folder) if files.is_dir(folder) else ():
         each = folder / name
-        if disk.is_dir(each):
+        if files.is_dir(each):
             found |= _read(each, f"{prefix}{name}/")
         elif each.suffix in _TYPES:
-            found[f"{prefix}{name}"] = StaticFile(_lean(disk.read(each), each.suffix), _TYPES[each.suffix])
+            found[f"{prefix}{name}"] = StaticFile(_lean(files.read(each), each.suffix), _TYPES[each.suffix])
     return found
 
 

@@ -14,14 +14,15 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from headwater.errors import AccessError, HeadwaterError, RemoteProtocolError, UsageError
-from headwater.studio import answers, frames
+from headwater.errors import AccessError, HeadwaterError, RemoteProtocolError, UnavailableError, UsageError
+from headwater.studio import answers, page_frames
 from headwater.studio.deeds import Acted
-from headwater.studio.feed import Answered, Feed
+from headwater.studio.feed import Answered, SpaceFeed
 from headwater.studio.host import Login, StudioHost
 from headwater.studio.limits import ASKED, DELTA_MS, WATCHES
 from headwater.studio.logins import Logins, StudioSession
-from headwater.studio.questions import QUESTIONS, Asked, Intent
+from headwater.studio.questions import QUESTIONS, IntentQuestion, StudioQuestion
+from headwater.values.author_text import describe
 
 log: Final = logging.getLogger("headwater.studio")
 
@@ -53,11 +54,11 @@ class FeedsPort(Protocol):
     logins: Logins
     version: str
 
-    def feed(self, login: Login, space: str, branch: str) -> Feed:
+    def feed(self, login: Login, space: str, branch: str) -> SpaceFeed:
         """The feed of a space for a login."""
         ...
 
-    def release(self, feed: Feed) -> None:
+    def release(self, feed: SpaceFeed) -> None:
         """The tab does not use it any more."""
         ...
 
@@ -65,14 +66,14 @@ class FeedsPort(Protocol):
 class _Watch:
     """One watched question."""
 
-    def __init__(self, question: Asked, mark: str) -> None:
+    def __init__(self, question: StudioQuestion, mark: str) -> None:
         self.question = question
         self.mark = mark
         # What was sent last.
         self.record: bytes | None = None
         self.view: object = None
         self.state: tuple[str, str] = ("", "")
-        self.feed: Feed | None = None
+        self.feed: SpaceFeed | None = None
         self.changed = asyncio.Event()
         self.painted = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
@@ -87,20 +88,20 @@ class Tab:
         self._send = send
         self._loop = asyncio.get_running_loop()
         self._watches: dict[int, _Watch] = {}
-        self._used: dict[tuple[str, str], tuple[Feed, Callable[[], None]]] = {}
+        self._used: dict[tuple[str, str], tuple[SpaceFeed, Callable[[], None]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._deeds: set[int] = set()
         self._hidden = False
 
     # -- frames --------------------------------------------------------------------------------------------
 
-    def welcome(self, secret: str) -> frames.Welcome:
+    def welcome(self, secret: str) -> page_frames.WelcomeFrame:
         """The answer to `hello`."""
         host, login = self._feeds.host, self._session.login
         spaces = host.spaces(login)
         own = {"server", "audit"}
         can = [tag for tag in QUESTIONS if tag not in own or tag in host.questions]
-        return frames.Welcome(
+        return page_frames.WelcomeFrame(
             session=secret,
             actor=login.actor,
             rights=login.rights,
@@ -118,27 +119,27 @@ class Tab:
         if not self._feeds.logins.holds(self._session):
             raise GoneError(NOT_ADMITTED, "the session has ended")
         try:
-            frame = frames.read_page_frame(text)
+            frame = page_frames.read_page_frame(text)
         except RemoteProtocolError as error:
-            await self._write(frames.trouble_of(error))
+            await self._write(page_frames.trouble_of(error))
             raise GoneError(BAD_FRAME, "a frame is not understood") from None
         match frame:
-            case frames.Ask():
+            case page_frames.AskFrame():
                 self._begin(self._ask(frame))
-            case frames.Watch():
+            case page_frames.WatchFrame():
                 await self._watch(frame)
-            case frames.Unwatch():
+            case page_frames.UnwatchFrame():
                 self._unwatch(frame.n)
-            case frames.Do():
+            case page_frames.DoFrame():
                 await self._do_once(frame)
-            case frames.Ok():
+            case page_frames.OkFrame():
                 if (watch := self._watches.get(frame.n)) is not None:
                     watch.painted.set()
-            case frames.Hide():
+            case page_frames.HideFrame():
                 self._hide()
-            case frames.Show():
+            case page_frames.ShowFrame():
                 self._show()
-            case frames.Hello():
+            case page_frames.HelloFrame():
                 raise GoneError(BAD_FRAME, "hello came twice")
 
     async def hold(self) -> None:
@@ -156,8 +157,8 @@ class Tab:
             self._feeds.release(feed)
         self._used.clear()
 
-    async def _write(self, frame: frames.ServerFrame) -> None:
-        await self._send(frames.frame_text(frame))
+    async def _write(self, frame: page_frames.ServerFrame) -> None:
+        await self._send(page_frames.frame_text(frame))
 
     def _begin(self, work: Any) -> None:  # noqa: ANN401  # a coroutine
         if len(self._tasks) >= ASKED:
@@ -169,7 +170,7 @@ class Tab:
 
     # -- questions -----------------------------------------------------------------------------------------
 
-    def _feed(self, asked: Asked | Acted) -> Feed:
+    def _feed(self, asked: StudioQuestion | Acted) -> SpaceFeed:
         login = self._session.login
         spaces = self._feeds.host.spaces(login)
         space = asked.space or (spaces[0] if spaces else "")
@@ -189,23 +190,23 @@ class Tab:
             if each is feed and end is _nothing:
                 self._used[key] = feed, feed.listen(lambda: self._ring(feed))
 
-    def _ring(self, feed: Feed) -> None:
+    def _ring(self, feed: SpaceFeed) -> None:
         """Called in the thread of the feed. The loop may have ended."""
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._changed, feed)
 
-    def _changed(self, feed: Feed) -> None:
+    def _changed(self, feed: SpaceFeed) -> None:
         for watch in self._watches.values():
             if watch.feed is feed:
                 watch.changed.set()
 
-    async def _answered(self, question: Asked, mark: str) -> Answered:
-        if isinstance(question, Intent):
+    async def _answered(self, question: StudioQuestion, mark: str) -> Answered:
+        if isinstance(question, IntentQuestion):
             # What the deed is about says where.
             question = msgspec.structs.replace(question, space=question.deed.space, branch=question.deed.branch)
         return await asyncio.wrap_future(self._feed(question).ask(question, mark))
 
-    async def _ask(self, frame: frames.Ask) -> None:
+    async def _ask(self, frame: page_frames.AskFrame) -> None:
         try:
             found = await self._answered(frame.q, frame.mark)
         except Exception as error:  # noqa: BLE001  # a question must not end the tab
@@ -213,12 +214,12 @@ class Tab:
             return
         await self._write(_answer(frame.n, found))
 
-    async def _watch(self, frame: frames.Watch) -> None:
+    async def _watch(self, frame: page_frames.WatchFrame) -> None:
         if frame.n in self._watches:
             raise GoneError(BAD_FRAME, "the number of a question was used twice")
         if len(self._watches) >= WATCHES:
             error = UsageError(f"a tab watches at most {WATCHES} questions at once")
-            await self._write(frames.trouble_of(error, frame.n))
+            await self._write(page_frames.trouble_of(error, frame.n))
             return
         watch = self._watches[frame.n] = _Watch(frame.q, frame.mark)
         watch.task = self._loop.create_task(self._keep(frame.n, watch))
@@ -283,7 +284,7 @@ class Tab:
             return
         record: bytes | None = None if same else found.record
         partial = False
-        if not same and isinstance(found.view, answers.Graph) and isinstance(watch.view, answers.Graph):
+        if not same and isinstance(found.view, answers.GraphAnswer) and isinstance(watch.view, answers.GraphAnswer):
             change = graph_delta(watch.view, found.view)
             if change is not None:
                 record, partial = msgspec.json.encode(change), True
@@ -291,7 +292,7 @@ class Tab:
         watch.painted.clear()
         begin = self._loop.time()
         await self._write(
-            frames.Delta(
+            page_frames.DeltaFrame(
                 n=number,
                 mark=found.mark,
                 seq=found.seq,
@@ -311,27 +312,27 @@ class Tab:
 
     # -- deeds ---------------------------------------------------------------------------------------------
 
-    async def _do_once(self, frame: frames.Do) -> None:
+    async def _do_once(self, frame: page_frames.DoFrame) -> None:
         if frame.n in self._deeds:
             raise GoneError(BAD_FRAME, "the number of a deed was used twice")
         self._deeds.add(frame.n)
         self._begin(self._do(frame))
 
-    async def _do(self, frame: frames.Do) -> None:
+    async def _do(self, frame: page_frames.DoFrame) -> None:
         try:
             report = await asyncio.wrap_future(self._feed(frame.deed).do(frame.deed))
         except Exception as error:  # noqa: BLE001  # a deed must not end the tab
             await self._write(_trouble(error, frame.n))
             return
-        await self._write(frames.Done(n=frame.n, record=frames.raw(report)))
+        await self._write(page_frames.DoneFrame(n=frame.n, record=page_frames.raw(report)))
 
 
 def _nothing() -> None:
     """There is nothing to end."""
 
 
-def _answer(number: int, found: Answered) -> frames.Answer:
-    return frames.Answer(
+def _answer(number: int, found: Answered) -> page_frames.AnswerFrame:
+    return page_frames.AnswerFrame(
         n=number,
         mark=found.mark,
         seq=found.seq,
@@ -343,16 +344,18 @@ def _answer(number: int, found: Answered) -> frames.Answer:
     )
 
 
-def _trouble(error: Exception, number: int) -> frames.Trouble:
+def _trouble(error: Exception, number: int) -> page_frames.TroubleFrame:
     if isinstance(error, HeadwaterError):
-        return frames.trouble_of(error, number)
+        return page_frames.trouble_of(error, number)
     if isinstance(error, OSError):
-        return frames.Trouble(n=number, code="HW201", kind="UnavailableError", message=f"it cannot be read: {error}")
+        message = f"it cannot be read: {describe(error)}"
+        return page_frames.TroubleFrame(n=number, code=UnavailableError.code, kind="UnavailableError", message=message)
     log.error("a question of a page could not be answered", exc_info=error)
-    return frames.Trouble(n=number, code="HW000", kind=type(error).__name__, message=f"this is a bug: {error}")
+    message = f"this is a bug of Headwater: {describe(error)}"
+    return page_frames.TroubleFrame(n=number, code=HeadwaterError.code, kind=type(error).__name__, message=message)
 
 
-def graph_delta(before: answers.Graph, after: answers.Graph) -> answers.GraphDelta | None:
+def graph_delta(before: answers.GraphAnswer, after: answers.GraphAnswer) -> answers.GraphDelta | None:
     """The changed states; None if boxes or routes have changed, too."""
     if before.structure != after.structure or before.apps != after.apps or before.note != after.note:
         return None

@@ -36,7 +36,7 @@ def action(label: str, deed: Acted, act: str, why_not: str = "") -> answers.Acti
 # --- workflows ------------------------------------------------------------------------------------------------
 
 
-def workflows(inspector: Inspector, question: questions.Workflows) -> answers.WorkflowsView:
+def workflows(inspector: Inspector, question: questions.WorkflowsQuestion) -> answers.WorkflowsView:
     """Workflows with their actions."""
     page = inspector.ask(ListWorkflows(workflow=question.workflow, every=question.every))
     rows = (
@@ -69,7 +69,7 @@ def workflow_actions(flow: FlowView) -> tuple[answers.Action, ...]:
 # --- runs -----------------------------------------------------------------------------------------------------
 
 
-def runs(inspector: Inspector, question: questions.Runs) -> answers.RunsPage:
+def runs(inspector: Inspector, question: questions.Runs) -> answers.RunsAnswer:
     """One page of runs."""
     limit = _limit(question.limit)
     page = inspector.ask(
@@ -84,7 +84,7 @@ def runs(inspector: Inspector, question: questions.Runs) -> answers.RunsPage:
     )
     found = tuple(page.runs)
     is_more = len(found) >= min(limit, 200)
-    return answers.RunsPage(runs=found, next=found[-1].id if is_more and found else 0)
+    return answers.RunsAnswer(runs=found, next=found[-1].id if is_more and found else 0)
 
 
 def run(inspector: Inspector, question: questions.RunQuestion) -> answers.RunDetail:
@@ -189,15 +189,15 @@ def _ending(head: RunView, one: Any) -> tuple[answers.Action, ...]:  # noqa: ANN
 # --- inputs ---------------------------------------------------------------------------------------------------
 
 
-def inputs(inspector: Inspector, question: questions.Inputs) -> answers.InputsPage:
+def inputs(inspector: Inspector, question: questions.Inputs) -> answers.InputsAnswer:
     """One page of inputs."""
     limit = _limit(question.limit)
     page = inspector.ask(
         ListInputs(workflow=question.workflow, status=question.status, before=question.before, limit=limit)
     )
-    rows = tuple(answers.InputRow(input=view, actions=input_actions(view)) for view in page.inputs)
+    rows = tuple(answers.InputLine(input=view, actions=input_actions(view)) for view in page.inputs)
     is_more = len(rows) >= min(limit, 200)
-    return answers.InputsPage(inputs=rows, next=page.inputs[-1].id if is_more and rows else 0)
+    return answers.InputsAnswer(inputs=rows, next=page.inputs[-1].id if is_more and rows else 0)
 
 
 def input_actions(view: InputView) -> tuple[answers.Action, ...]:

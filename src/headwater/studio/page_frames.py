@@ -24,7 +24,7 @@ class _FromPage(msgspec.Struct, frozen=True, kw_only=True, tag_field="t"):
     """A frame from a page."""
 
 
-class Hello(_FromPage, frozen=True, kw_only=True, tag="hello"):
+class HelloFrame(_FromPage, frozen=True, kw_only=True, tag="hello"):
     """The first frame. One of the three shows who asks."""
 
     code: str = ""
@@ -35,7 +35,7 @@ class Hello(_FromPage, frozen=True, kw_only=True, tag="hello"):
     """At a server: the token that a person typed."""
 
 
-class Ask(_FromPage, frozen=True, kw_only=True, tag="ask"):
+class AskFrame(_FromPage, frozen=True, kw_only=True, tag="ask"):
     """One question, one answer."""
 
     n: int
@@ -44,7 +44,7 @@ class Ask(_FromPage, frozen=True, kw_only=True, tag="ask"):
     """Of an earlier answer to the same question: if nothing has changed, the answer is "same"."""
 
 
-class Watch(_FromPage, frozen=True, kw_only=True, tag="watch"):
+class WatchFrame(_FromPage, frozen=True, kw_only=True, tag="watch"):
     """A question whose answer is followed by deltas, until `unwatch`."""
 
     n: int
@@ -52,34 +52,34 @@ class Watch(_FromPage, frozen=True, kw_only=True, tag="watch"):
     mark: str = ""
 
 
-class Unwatch(_FromPage, frozen=True, kw_only=True, tag="unwatch"):
+class UnwatchFrame(_FromPage, frozen=True, kw_only=True, tag="unwatch"):
     """End of the deltas of a question."""
 
     n: int
 
 
-class Do(_FromPage, frozen=True, kw_only=True, tag="do"):
+class DoFrame(_FromPage, frozen=True, kw_only=True, tag="do"):
     """A deed. It is carried out at most once for each `n`."""
 
     n: int
     deed: Deed
 
 
-class Ok(_FromPage, frozen=True, kw_only=True, tag="ok"):
+class OkFrame(_FromPage, frozen=True, kw_only=True, tag="ok"):
     """The last delta of a question is painted: the next may come."""
 
     n: int
 
 
-class Hide(_FromPage, frozen=True, kw_only=True, tag="hide"):
+class HideFrame(_FromPage, frozen=True, kw_only=True, tag="hide"):
     """The tab is hidden: nothing is sent and nothing recorded for it."""
 
 
-class Show(_FromPage, frozen=True, kw_only=True, tag="show"):
+class ShowFrame(_FromPage, frozen=True, kw_only=True, tag="show"):
     """The tab is visible again: every watched question is answered again if its answer has changed."""
 
 
-PageFrame: TypeAlias = Hello | Ask | Watch | Unwatch | Do | Ok | Hide | Show
+PageFrame: TypeAlias = HelloFrame | AskFrame | WatchFrame | UnwatchFrame | DoFrame | OkFrame | HideFrame | ShowFrame
 
 
 # --- from the server ------------------------------------------------------------------------------------------
@@ -89,7 +89,7 @@ class _FromServer(msgspec.Struct, frozen=True, kw_only=True, tag_field="t"):
     """A frame from the server."""
 
 
-class Welcome(_FromServer, frozen=True, kw_only=True, tag="welcome"):
+class WelcomeFrame(_FromServer, frozen=True, kw_only=True, tag="welcome"):
     """The answer to `hello`."""
 
     session: str
@@ -112,7 +112,7 @@ class Welcome(_FromServer, frozen=True, kw_only=True, tag="welcome"):
     """Of Headwater."""
 
 
-class Answer(_FromServer, frozen=True, kw_only=True, tag="answer", omit_defaults=True):
+class AnswerFrame(_FromServer, frozen=True, kw_only=True, tag="answer", omit_defaults=True):
     """The answer to `ask`, and the first one to `watch`."""
 
     n: int
@@ -131,7 +131,7 @@ class Answer(_FromServer, frozen=True, kw_only=True, tag="answer", omit_defaults
     record: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
-class Delta(_FromServer, frozen=True, kw_only=True, tag="delta", omit_defaults=True):
+class DeltaFrame(_FromServer, frozen=True, kw_only=True, tag="delta", omit_defaults=True):
     """A change of a watched answer. Wait for the paint, then send `ok`.
 
     The record is a whole new answer, except for `graph`: there it is a `GraphDelta` as long as `structure` stays.
@@ -149,14 +149,14 @@ class Delta(_FromServer, frozen=True, kw_only=True, tag="delta", omit_defaults=T
     """Missing: the last record stays, and only the other fields have changed."""
 
 
-class Done(_FromServer, frozen=True, kw_only=True, tag="done"):
+class DoneFrame(_FromServer, frozen=True, kw_only=True, tag="done"):
     """A deed was carried out. The record is a `Report`."""
 
     n: int
     record: msgspec.Raw
 
 
-class Trouble(_FromServer, frozen=True, kw_only=True, tag="trouble", omit_defaults=True):
+class TroubleFrame(_FromServer, frozen=True, kw_only=True, tag="trouble", omit_defaults=True):
     """A question or deed was refused: then nothing was done."""
 
     n: int = 0
@@ -170,7 +170,7 @@ class Trouble(_FromServer, frozen=True, kw_only=True, tag="trouble", omit_defaul
     """Where in a value it does not fit, as `items/3/title`."""
 
 
-class Gone(_FromServer, frozen=True, kw_only=True, tag="gone"):
+class GoneFrame(_FromServer, frozen=True, kw_only=True, tag="gone"):
     """The connection is about to be closed by the server."""
 
     reason: str
@@ -178,7 +178,7 @@ class Gone(_FromServer, frozen=True, kw_only=True, tag="gone"):
     message: str
 
 
-ServerFrame: TypeAlias = Welcome | Answer | Delta | Done | Trouble | Gone
+ServerFrame: TypeAlias = WelcomeFrame | AnswerFrame | DeltaFrame | DoneFrame | TroubleFrame | GoneFrame
 
 _page: Final[msgspec.json.Decoder[PageFrame]] = msgspec.json.Decoder(PageFrame)
 _server: Final[msgspec.json.Decoder[ServerFrame]] = msgspec.json.Decoder(ServerFrame)
@@ -208,9 +208,9 @@ def raw(record: object) -> msgspec.Raw:
     return msgspec.Raw(_encoder.encode(record))
 
 
-def trouble_of(error: HeadwaterError, n: int = 0) -> Trouble:
+def trouble_of(error: HeadwaterError, n: int = 0) -> TroubleFrame:
     """What a page shows of an error, in the words of the engine."""
     path = error.facts.get("path", "")
     if isinstance(path, tuple | list):
         path = "/".join(map(str, path))
-    return Trouble(n=n, code=error.code, kind=type(error).__name__, message=error.message, path=str(path or ""))
+    return TroubleFrame(n=n, code=error.code, kind=type(error).__name__, message=error.message, path=str(path or ""))
