@@ -14,7 +14,7 @@ from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Origin, Subprotocol
 
 from headwater.server.server import Server, Serving
-from headwater.studio.frames import SUBPROTOCOL
+from headwater.studio.page_frames import SUBPROTOCOL
 from headwater.studio.served_pages import SOCKET, studio_pages
 
 WAIT_S = 60.0

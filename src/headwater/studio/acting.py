@@ -80,7 +80,8 @@ def _set(inspector: Inspector, deed: Any, value: object) -> tuple[str, int, str]
         SetValue(
             address=deed.address,
             value=value,
-            create=getattr(deed, "create", False),
+            # What was there once is put back also if no app has declared it.
+            create=getattr(deed, "create", isinstance(deed, deeds.RestoreDeed)),
             make_space=False,
             force=deed.force,
             unless_after=deed.unless_after,
