@@ -59,7 +59,8 @@ class Program:
     def kill(self) -> None:
         """End it, as a machine that loses its power ends it."""
         self._process.send_signal(signal.SIGKILL)
-        self._process.communicate()
+        if self._process.stdout is not None and not self._process.stdout.closed:
+            self._process.communicate()
 
 
 def headwater(*words: str, file: Path | str) -> str:

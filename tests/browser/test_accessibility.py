@@ -35,7 +35,11 @@ def test_no_rule_of_axe_is_broken(screens: Screens, way: Wide) -> None:
 
 
 def test_approval_needs_no_mouse(tmp_path: Path, browser: Browser) -> None:
-    with opened(HERE / "shop.py", tmp_path / "shop.db") as program, studio(program.file, browser) as screens, screens.page() as page:
+    with (
+        opened(HERE / "shop.py", tmp_path / "shop.db") as program,
+        studio(program.file, browser) as screens,
+        screens.page() as page,
+    ):
         screens.open(page, "overview")
         page.keyboard.press("g")
         page.keyboard.press("w")
@@ -44,7 +48,7 @@ def test_approval_needs_no_mouse(tmp_path: Path, browser: Browser) -> None:
         expect(page.locator("main tbody tr").last.locator("a.title")).to_be_focused()
         page.keyboard.press("Enter")
         expect(page).to_have_url(re.compile("#/workflows/1"))
-        approve = page.locator(".choice").get_by_role("button", name="Approve")
+        approve = page.locator(".choice").get_by_role("button", name="Approve", exact=True)
         expect(approve).to_be_visible()
         for _ in range(60):
             if approve.evaluate("e => e === document.activeElement"):

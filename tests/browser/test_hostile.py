@@ -24,7 +24,15 @@ def test_markup_scripts_and_control_characters_are_text_on_every_screen(tmp_path
         event = json.loads(headwater("events", "ls", "--json", file=file))[0]["event"]
         addresses = (
             *("overview", "graph", "graph?view=list", "graph/show#1", "documents/hostile.notes"),
-            *("documents/hostile.table", "workflows", "workflows/1", "events", f"events/{event}", "resources", "pieces"),
+            *(
+                "documents/hostile.table",
+                "workflows",
+                "workflows/1",
+                "events",
+                f"events/{event}",
+                "resources",
+                "pieces",
+            ),
             *("query?run=1&columns=x", "server", "documents/<img src=x onerror=alert(5)>", "graph/<b>x</b>"),
         )
         for address in addresses:
@@ -36,7 +44,9 @@ def test_markup_scripts_and_control_characters_are_text_on_every_screen(tmp_path
             assert all(each.endswith("/icon.svg") for each in images), address
             links = page.evaluate("[...document.querySelectorAll('[href]')].map(e => e.getAttribute('href'))")
             assert all(each.startswith(("#", "/studio/")) for each in links), address
-            assert page.evaluate("[...document.querySelectorAll('*')].every(e => ![...e.attributes].some(a => a.name.startsWith('on')))")
+            assert page.evaluate(
+                "[...document.querySelectorAll('*')].every(e => ![...e.attributes].some(a => a.name.startsWith('on')))"
+            )
         screens.open(page, "documents/hostile.notes")
         expect(page.locator("main")).to_contain_text("<img src=x onerror=alert(1)>")
         text = page.locator("main").inner_text()
@@ -67,7 +77,7 @@ def test_number_that_a_browser_would_round_is_shown_and_stored_as_it_is(tmp_path
         expect(page.get_by_label("float,")).to_have_value("1.0")
         page.get_by_label("big,").fill("9007199254740995")
         page.get_by_role("button", name="Save").click()
-        page.get_by_role("dialog").get_by_role("button", name="Set").click()
+        page.get_by_role("dialog").get_by_role("button", name="Store", exact=True).click()
         expect(page.locator(".toast-done")).to_be_visible()
         assert "9007199254740995" in headwater("get", "exact", file=file)
         assert "1.0" in headwater("get", "exact", file=file)

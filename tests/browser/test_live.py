@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,9 @@ def test_write_of_a_command_is_shown_without_a_reload(tmp_path: Path, browser: B
         studio(program.file, browser) as screens,
         screens.page() as page,
     ):
-        screens.open(page, "graph/tax#1")
+        nodes = json.loads(headwater("graph", "--json", file=program.file))["nodes"]
+        tax = next(node["id"] for node in nodes if node["name"] == "tax")
+        screens.open(page, f"graph/{tax}")
         runs = page.locator(".facts dt:has-text('Runs') + dd")
         expect(runs).to_have_text("21")
         headwater("set", "shop.vat", "7", file=program.file)

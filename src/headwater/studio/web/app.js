@@ -176,7 +176,7 @@ function onState(state, frame) {
       if (!link.isOpen && !document.querySelector(".lost")) document.body.append(h("div", { class: "lost", role: "alert" }, "Connection lost, trying again. What you see is as it was."));
     }, 1000);
   } else if (state === "login") login(frame?.message);
-  else if (state === "trouble") toast(frame.message, "failed");
+  else if (state === "trouble" && link.isOpen) toast(frame.message, "failed");
 }
 function trouble(error) {
   toast(error.message, "failed");
@@ -231,6 +231,7 @@ function travel(by) {
 let seen = route.read().screen;
 addEventListener("hashchange", () => {
   const { screen } = route.read();
+  if (screen !== seen) for (const each of document.querySelectorAll("dialog[open]")) each.close();
   show().then(() => { if (screen !== seen) { main.focus(); scrollTo(0, 0); } seen = screen; });
 });
 const opening = new URLSearchParams(location.hash.replace(/^#/, "").startsWith("/") ? "" : location.hash.slice(1));

@@ -72,6 +72,7 @@ async function refused(error, intent) {
  */
 export function typed(app, title, fields, make, { note, verb = "Go on" } = {}) {
   const inputs = Object.fromEntries(fields.map((each) => [each.name, input(each)]));
+  for (const each of fields) if (each.onchange) inputs[each.name].addEventListener("change", () => each.onchange(inputs));
   const wrong = h("p", { class: "wrong", role: "alert" });
   const form = h("form", {}, h("h2", { id: "typed-title" }, title), note && h("p", { class: "quiet" }, note),
     fields.map((each) => h("label", { class: "typed" }, h("span", {}, each.label), inputs[each.name], each.note && h("span", { class: "faint" }, each.note))),

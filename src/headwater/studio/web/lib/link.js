@@ -175,7 +175,7 @@ export class Link {
     if ([4401, 4403, 4408].includes(event.code) || (!this.#tries && this.#secret)) {
       sessionStorage.removeItem(SESSION);
       this.#ended = true;
-      this.#set("login", { message: event.reason || this.#farewell });
+      this.#set("login", { message: this.#farewell || event.reason });
       return;
     }
     this.#set("lost", { code: event.code, reason: event.reason });

@@ -91,7 +91,7 @@ function draw(app, view, intents) {
   const { run } = view;
   return [
     crumb(to("workflows", "", { workflow: run.workflow }), "All runs"),
-    h("div", { class: "head" }, h("h1", {}, shortId(run.title || `Run ${run.id}`)), state(toneOfRun(run), run.waits_for ? "waits for you" : run.status), h("p", {}, `run ${run.id} of ${run.workflow}, attempt ${run.attempt}`)),
+    h("div", { class: "head" }, h("h1", {}, shortId(run.title || `Run ${run.id}`)), state(toneOfRun(run), run.waits_for ? "waits for you" : run.state || run.status), h("p", {}, `run ${run.id} of ${run.workflow}, attempt ${run.attempt}`)),
     h("ol", { class: "phases card body", "aria-label": "Phases" }, view.phases.map((each) => h("li", { class: each.state, "aria-current": each.state === "current" ? "step" : null }, h("i", {}), each.name, h("span", { class: "unseen" }, ` ${each.state}`)))),
     view.actions.length > 0 ? decision(app, view, intents) : h("p", { class: "quiet" }, shortId(run.sentence)),
     h("div", { class: "two" },
@@ -116,7 +116,7 @@ function decision(app, view, intents) {
   const { run } = view;
   const isAsked = run.waits_for !== null;
   return h("section", { class: `card ${isAsked ? "ask" : ""}`, "aria-labelledby": "ask" },
-    h("header", {}, icon(isAsked ? "waiting" : "play"), h("h2", { id: "ask" }, run.status === "paused:approval" ? "Approve this?" : run.outcome === "unknown" ? "What became of this call?" : "What can be done")),
+    h("header", {}, icon(isAsked ? "waiting" : "play"), h("h2", { id: "ask" }, !isAsked ? "What can be done" : run.status === "paused:approval" ? "Approve this?" : run.outcome === "unknown" ? "What became of this call?" : "This waits for you")),
     h("div", { class: "body stack" }, h("p", {}, shortId(run.sentence), view.call && isAsked && [" Its idempotency key outside is ", h("code", {}, view.call.key), "."]),
       view.actions.map((each, at) => h("div", { class: "choice" },
         actionButton(app, each, { said: true, kind: at === 0 ? "main" : "", onclick: (_app, deed) => decide(app, each.label, deed) }),
