@@ -9,6 +9,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -199,17 +200,22 @@ PROGRAM = """
 """
 
 
-def started(file: str) -> subprocess.Popen[str]:
-    program = subprocess.Popen(
+@contextmanager
+def started(file: str) -> Iterator[subprocess.Popen[str]]:
+    """A process that has the file open. It is killed in the end."""
+    with subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(PROGRAM), file],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         cwd=Path(__file__).parents[2],
-    )
-    assert program.stdout is not None
-    assert program.stdout.readline() == "open\n"
-    return program
+    ) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "open\n"
+        try:
+            yield program
+        finally:
+            program.kill()
 
 
 def state_after(page: PageClient, live: str) -> dict[str, Any]:
@@ -222,25 +228,19 @@ def state_after(page: PageClient, live: str) -> dict[str, Any]:
 def test_a_program_that_ends_leaves_its_last_picture_and_one_that_opens_makes_it_live(
     file: str, end: signal.Signals
 ) -> None:
-    program = started(file)
-    try:
-        with local_page(file) as page:
-            # The socket is there a moment after the file.
-            until(lambda: page.ask("overview")["openings"][0]["origin"] == "live", "it is live")
-            page.watch("graph")
-            page.watch("document", address="shop.count")
-            program.send_signal(end)
-            program.wait(60)
-            state_after(page, "ended")
-            assert page.ask("document", address="shop.count")["value"]["text"] == "5"
-            program = started(file)
+    with started(file) as first, local_page(file) as page:
+        # The socket is there a moment after the file.
+        until(lambda: page.ask("overview")["openings"][0]["origin"] == "live", "it is live")
+        page.watch("graph")
+        first.send_signal(end)
+        first.wait(60)
+        state_after(page, "ended")
+        assert page.ask("document", address="shop.count")["value"]["text"] == "5"
+        with started(file) as second:
             state_after(page, "live")
-            assert program.stdin is not None
-            print(77, file=program.stdin, flush=True)
+            assert second.stdin is not None
+            print(77, file=second.stdin, flush=True)
             until(lambda: page.ask("document", address="shop.count")["value"]["text"] == "77", "it is live again")
-    finally:
-        program.kill()
-        program.wait(60)
 
 
 def test_a_studio_of_a_closed_file_does_not_hold_it(file: str) -> None:
@@ -248,12 +248,8 @@ def test_a_studio_of_a_closed_file_does_not_hold_it(file: str) -> None:
         pass
     with local_page(file) as page:
         page.watch("documents")
-        program = started(file)
-        try:
+        with started(file):
             state_after(page, "live")
-        finally:
-            program.kill()
-            program.wait(60)
 
 
 # --- in a program ---------------------------------------------------------------------------------------------
