@@ -169,7 +169,7 @@ def write_through(replica: AttachedReplica, command: SetValue, declared: Declare
 
 
 def _reads(command: SetValue, doc: DocKey) -> tuple[Read, ...]:
-    """A read of the document as it was shown: the commit conflicts if the document was written since."""
+    """A read of the document at the commit that was shown: a later write of it is a conflict."""
     return () if command.unless_after is None else (Read(doc, (), Seq(command.unless_after)),)
 
 

@@ -19,7 +19,7 @@ RECORDS_MAX: Final = 10_000
 """Records that wait for one follower."""
 
 PULSE: Final = "pulse"
-"""What a peer follows to be told, once, that a pass has ended."""
+"""What a peer follows to receive one line at the end of the next pass."""
 
 
 class TraceFollower:

@@ -1,6 +1,6 @@
-"""Which nodes of an opening have changed since somebody looked: their counters are compared at each look.
+"""Which nodes of an opening have changed since an earlier question: their counters are compared at each question.
 
-A program that is not looked at pays nothing: there is no record, and no run does anything for it. A look costs less
+A program without questions pays nothing: there is no record, and no run does anything for it. A question costs less
 than a microsecond for each node, and a view only for those that have changed.
 """
 

@@ -38,7 +38,7 @@ class OpeningInspection:
         self._lock = space.lock
         self._lease = lease
         self.changes: NodeChanges | None = None
-        """Since the first look of a Studio; None: nobody has looked."""
+        """Since the first question of a Studio; None: there was none."""
         self.is_in_memory = lease.path is None
         self.file = lease.path or ""
         self._is_complete = True

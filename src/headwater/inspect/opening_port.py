@@ -23,7 +23,7 @@ class OpeningPort(Protocol):
     now: Callable[[], float]
     """The monotonic clock of its scheduler, in milliseconds."""
     changes: NodeChanges | None
-    """What changed since the first look; None: nobody has looked."""
+    """What changed since the first question of a Studio; None: there was none."""
     wall: Callable[[], Millis]
     """The time since 1970, in milliseconds."""
 

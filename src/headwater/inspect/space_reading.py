@@ -59,7 +59,7 @@ _WINDOW: Final = 512
 """Rows of the log that are read at once."""
 
 _CHECKED: Final = 256
-"""Documents between two looks at the clock."""
+"""Documents between two readings of the clock."""
 
 
 def answer(storage: Storage, branch: str, question: SpaceQuestion, may_see: MaySee | None) -> object:
@@ -95,7 +95,7 @@ class _Clock:
         self._count = 0
 
     def is_over(self) -> bool:
-        """Whether the time is over. Looks at the clock once for many documents."""
+        """Whether the time is over. Reads the clock once for many documents."""
         self._count += 1
         return self._count % _CHECKED == 0 and machine().monotonic() > self._ends
 

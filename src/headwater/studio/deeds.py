@@ -22,7 +22,7 @@ class SetDeed(Acted, frozen=True, kw_only=True, tag="set", omit_defaults=True):
     address: str
     """A document, or a value in one."""
     text: str
-    """The value as JSON, exactly as it was typed."""
+    """The value as JSON, exactly the text that was typed."""
     unless_after: int | None = None
     """The commit that was shown: refused with a conflict (HW211) if the document was written since."""
     create: bool = False

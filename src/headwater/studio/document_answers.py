@@ -107,7 +107,7 @@ def _columns(rows: tuple[DocumentRow, ...]) -> tuple[str, ...]:
 
 
 def document(inspector: Inspector, question: questions.DocumentQuestion) -> answers.DocumentView:
-    """One document, also one that does not exist (any more)."""
+    """One document, also a missing or deleted document."""
     doc, steps = parse_address(question.address)
     name = address_text(doc)
     writer, readers = _functions_of(inspector, name)

@@ -1,7 +1,7 @@
 """One space for one login: a thread that answers questions, carries deeds out, and notices changes.
 
-Looks at the space only while a question is watched. A file that no program has open is opened for each answer, and
-released at once: whoever opens it holds it.
+Asks for changes only while a question is watched. A file that no program has open is opened for each answer, and
+released at once, since only one process can have it open.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from headwater.studio.questions import IntentQuestion, Passes, PassQuestion, Spa
 log: Final = logging.getLogger("headwater.studio")
 
 POLL_S: Final = 0.025
-"""Seconds between two looks at an open space, while something changes."""
+"""Seconds between two questions for changes of an open space, while something changes."""
 
 IDLE_POLL_S: Final = 0.1
 """The same when nothing has changed for a while."""
@@ -93,7 +93,7 @@ class SpaceFeed:
         self._rung = False
         self._end_pulses: Callable[[], None] | None = None
         self.looks = 0
-        """How often the space was looked at without a question: for tests."""
+        """How often the space was asked for changes: for tests."""
         self._thread = machine().thread(self._run, name="headwater-studio-feed")
         self._thread.start()
 
@@ -213,7 +213,7 @@ class SpaceFeed:
         try:
             self._pulse()
         except (HeadwaterError, OSError) as error:
-            log.debug("space %r cannot be looked at: %s", self._space, error)
+            log.debug("space %r cannot be read: %s", self._space, error)
             self._live, self._changed_at = "ended" if self._live == "live" else "closed", begin
         self._look_s = machine().monotonic() - begin
         if self._live in ("closed", "ended"):

@@ -28,7 +28,7 @@ def spaces(host: StudioHost, login: Login, question: questions.Spaces) -> answer
 def _row(host: StudioHost, login: Login, name: str, *, looks: bool) -> answers.SpaceRow:
     live = cast("Literal['live', 'closed', 'server']", host.state(login, name))
     seq = documents = waits = 0
-    sentence = "not looked at: there are many"
+    sentence = "not read: there are many spaces"
     if looks:
         try:
             with host.inspector(login, name, "main") as inspector:

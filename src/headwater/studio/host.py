@@ -1,4 +1,4 @@
-"""What a Studio looks at: a file, a folder, a program or a server, behind one interface."""
+"""What a Studio shows: a file, a folder, a program or a server, behind one interface."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headwater.studio.deeds import Acted
 
 
 class Login(msgspec.Struct, frozen=True, kw_only=True):
-    """Who looks, and what he may do."""
+    """The user of a page, and the rights."""
 
     actor: str = ""
     rights: str = "own"
@@ -69,7 +69,7 @@ class StudioHost(Protocol):
         ...
 
     def state(self, login: Login, space: str) -> str:
-        """live: a program has it open. closed: nobody has. server: it is there. Cheap, and opens no file."""
+        """live: a program has it open. closed: none has. server: it is at a server. Cheap, and opens no file."""
         ...
 
     def url(self, space: str) -> str:
@@ -81,5 +81,5 @@ class StudioHost(Protocol):
         ...
 
     def record(self, login: Login, deed: Acted, sentence: str, error: str) -> None:
-        """Write a deed to the audit log, if there is one: also one that was refused."""
+        """Write a deed to the audit log, if there is one, also a refused deed."""
         ...

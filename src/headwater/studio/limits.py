@@ -17,7 +17,7 @@ VALUE_BYTES_MAX: Final = 16 * 1024 * 1024
 """Bytes of one value that is loaded whole."""
 
 BOXES: Final = 800
-"""Boxes of a graph: more are folded, since nobody reads them."""
+"""Boxes of a graph: more are folded, since so many cannot be read."""
 
 ROUTES: Final = 4000
 """Routes of a graph: beyond it boxes are folded."""

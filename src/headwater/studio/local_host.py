@@ -1,4 +1,4 @@
-"""What a local Studio looks at: a file, a folder, a space of a server, or a space that this process has open."""
+"""What a local Studio shows: a file, a folder, a space of a server, or a space that this process has open."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ class Studio:
     """The Studio of a space that this program has open, on a loopback port. Close it before the space.
 
     Args:
-        space: The open space. A space in memory can be looked at, too.
+        space: The open space. A space in memory can be shown, too.
         port: The port; by default a free one.
         read_only: Nothing can be changed from the page.
 

@@ -18,7 +18,7 @@ from headwater.studio.limits import LINK_S, SESSION_S
 from headwater.studio.page_frames import HelloFrame
 
 _BYTES: Final = 32
-"""Bytes of a secret: nobody guesses 256 bits."""
+"""Bytes of a secret: 256 bits cannot be guessed."""
 
 SESSIONS: Final = 256
 """Sessions at the same time. The oldest ends."""

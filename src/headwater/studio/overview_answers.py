@@ -38,7 +38,7 @@ _NAMES: Final[tuple[CounterName, ...]] = ("commits", "runs", "events", "failures
 
 
 class Rates:
-    """Curves of four counters, sampled while somebody looks: 120 points each."""
+    """Curves of four counters, sampled while the overview is watched: 120 points each."""
 
     def __init__(self) -> None:
         self._points: dict[str, deque[float]] = {name: deque(maxlen=_POINTS) for name in _NAMES}

@@ -99,7 +99,7 @@ class WelcomeFrame(_FromServer, frozen=True, kw_only=True, tag="welcome"):
     """read, write or own."""
     read_only: bool = False
     title: str = ""
-    """What is looked at: a file, a folder or a server."""
+    """What is shown: a file, a folder or a server."""
     place: str = ""
     """file, folder, program or server."""
     spaces: tuple[str, ...] = ()
@@ -123,7 +123,7 @@ class AnswerFrame(_FromServer, frozen=True, kw_only=True, tag="answer", omit_def
     at_ms: int = 0
     """The time of the answer; of a closed file, of its last closing."""
     live: str = "live"
-    """live: a program has the space open. closed: nobody has. ended: the program that was watched has ended. server."""
+    """live: a program has the space open. closed: none has. ended: the program that was watched has ended. server."""
     busy: str = ""
     """The function that has been running for more than 300 ms; empty: none."""
     same: bool = False
@@ -204,7 +204,7 @@ def frame_text(frame: ServerFrame | PageFrame) -> str:
 
 
 def raw(record: object) -> msgspec.Raw:
-    """A record, as it stands in a frame."""
+    """A record in a frame."""
     return msgspec.Raw(_encoder.encode(record))
 
 

@@ -2,7 +2,7 @@
 
 import { deedButton, perform, typed } from "../lib/acting.js";
 import { button, card, empty, h, replace, shell, state } from "../lib/dom.js";
-import { clock, number, plural, preview, shortId, typeOf } from "../lib/format.js";
+import { clock, number, preview, shortId, typeOf } from "../lib/format.js";
 import { Exact, isLink, linkTarget, parse, write } from "../lib/literal.js";
 import { pager, table } from "../lib/list.js";
 import { chips, following, refusal, valueBlock, valueLine } from "../lib/parts.js";
