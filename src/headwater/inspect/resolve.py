@@ -41,7 +41,8 @@ def inspector_for(
 ) -> Inspector:
     """The inspector of a space. Nothing is opened before the first question. Raises UsageError.
 
-    `brief`: a closed file is held for a moment only, and a program that opens it meanwhile waits for that.
+    `brief`: for a page that asks again and again. A closed file is held for a moment only, and a program that opens it
+    meanwhile waits for that; at a server, programs answer about their functions.
     """
     url = url if url is not None else space_files.default_url()
     scope = InspectScope(space=space or "", app=app or "", branch=branch)
@@ -50,7 +51,7 @@ def inspector_for(
         space_files.locate("memory:", place.space)  # refuses what is no name
         from headwater.inspect.server_inspector import ServerInspector  # noqa: PLC0415  # with sockets and sessions
 
-        return ServerInspector(place, token, InspectScope(app=scope.app, branch=branch))
+        return ServerInspector(place, token, InspectScope(app=scope.app, branch=branch), live=brief)
     return LocalInspector(url, space, scope, brief=brief)
 
 

@@ -25,7 +25,7 @@ _WHERE_MAX: Final = 2000
 """Characters of all conditions: each is evaluated for each document."""
 
 
-class Condition(msgspec.Struct, frozen=True):
+class WhereCondition(msgspec.Struct, frozen=True):
     """One condition."""
 
     path: tuple[str, ...]
@@ -33,7 +33,7 @@ class Condition(msgspec.Struct, frozen=True):
     literal: object = None
 
 
-def parse_where(text: str) -> tuple[Condition, ...]:
+def parse_where(text: str) -> tuple[WhereCondition, ...]:
     """The conditions of a text. Raises UsageError."""
     if not text.strip():
         return ()
@@ -58,7 +58,7 @@ def _is_closed(text: str) -> bool:
     return len(re.findall(r'(?<!\\)"', text)) % 2 == 0
 
 
-def _condition(text: str) -> Condition:
+def _condition(text: str) -> WhereCondition:
     found = _CONDITION.fullmatch(text)
     if found is None:
         message = f"{text.strip()[:80]!r} is no condition"
@@ -68,13 +68,13 @@ def _condition(text: str) -> Condition:
     if op == "exists":
         if rest:
             raise UsageError(f"`exists` takes no value: {text.strip()[:80]!r}")
-        return Condition(steps, op)
+        return WhereCondition(steps, op)
     if not rest:
         raise UsageError(f"{text.strip()[:80]!r} has no value after {op}")
     literal = _literal(rest)
     if op == "in" and not isinstance(literal, list):
         raise UsageError(f'`in` takes a list, such as ["new", "paid"], not {rest[:60]}')
-    return Condition(steps, op, literal)
+    return WhereCondition(steps, op, literal)
 
 
 def _literal(text: str) -> object:
@@ -86,7 +86,7 @@ def _literal(text: str) -> object:
         raise UsageError(f"{text[:60]!r} is no value; texts are written in quotes") from None
 
 
-def satisfies(value: Value, conditions: tuple[Condition, ...]) -> bool:
+def satisfies(value: Value, conditions: tuple[WhereCondition, ...]) -> bool:
     """Whether a document satisfies all conditions."""
     return all(_holds(value_at(value, each.path), each) for each in conditions)
 
@@ -112,7 +112,7 @@ _COMPARED: Final[dict[str, Callable[[Any, Any], bool]]] = {
 }
 
 
-def _holds(value: Maybe, condition: Condition) -> bool:  # noqa: PLR0911  # one for each operator
+def _holds(value: Maybe, condition: WhereCondition) -> bool:  # noqa: PLR0911  # one for each operator
     if condition.op == "exists":
         return value is not ABSENT
     if value is ABSENT:

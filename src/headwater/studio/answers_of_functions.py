@@ -100,7 +100,6 @@ class SpaceRow(AnswerRecord, frozen=True, kw_only=True):
     live: Literal["live", "closed", "server"]
     seq: int
     documents: int
-    size: int
     waits: int
     sentence: str
 

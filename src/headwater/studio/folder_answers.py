@@ -38,4 +38,4 @@ def _row(host: StudioHost, login: Login, name: str, *, looks: bool) -> answers.S
             sentence = f"{waits} wait for you" if waits else "nothing waits"
         except (HeadwaterError, OSError) as error:
             sentence = str(error)
-    return answers.SpaceRow(name=name, live=live, seq=seq, documents=documents, size=0, waits=waits, sentence=sentence)
+    return answers.SpaceRow(name=name, live=live, seq=seq, documents=documents, waits=waits, sentence=sentence)

@@ -22,6 +22,7 @@ from headwater.inspect.resolve import inspector_for
 from headwater.inspect.socket_client import SocketInspector
 from headwater.inspect.space_records import GetPulse
 from headwater.machine import machine
+from headwater.store.backends.sqlite_peek import peek
 from headwater.studio.deeds import Acted
 from headwater.studio.host import Login
 
@@ -97,6 +98,7 @@ class FileHost(LocalHost):
         self._url = url if url is not None else space_files.default_url()
         self._space = space
         self._token = token
+        self._known: dict[Path, str] = {}
         self.is_remote = is_server(self._url)
         self.is_folder = not self.is_remote and is_folder(self._url)
         self.place = "server" if self.is_remote else "folder" if self.is_folder else "file"
@@ -130,11 +132,16 @@ class FileHost(LocalHost):
         """The space of the file, or all of the folder."""
         if not self.is_folder:
             return self._names
-        names = []
-        for file in space_files.spaces_in(Path(self._url)):
-            with suppress(HeadwaterError):
-                names.append(space_files.locate(str(file)).space)
-        return tuple(names)
+        return tuple(self._name_in(file) for file in space_files.spaces_in(Path(self._url)))
+
+    def _name_in(self, file: Path) -> str:
+        """The name of the space in a file of the folder. Read once, and without opening the file."""
+        name = self._known.get(file)
+        if name is None:
+            files = machine().files
+            found = peek(files.resolve(file), files.vfs) or {}
+            name = self._known[file] = found.get("space") or file.stem
+        return name
 
     def inspector(self, login: Login, space: str, branch: str) -> Inspector:  # noqa: ARG002  # likewise
         """The inspector that the command line uses."""

@@ -17,12 +17,15 @@ from headwater.access.audit_log import AuditLog
 from headwater.access.grants import Grant
 from headwater.access.rights import Right
 from headwater.errors import AccessError, UnavailableError, UsageError
+from headwater.inspect.envelope import Response
 from headwater.inspect.inspector import Inspector
+from headwater.inspect.names import InspectScope
+from headwater.inspect.request import Question
 from headwater.machine import machine
 from headwater.server.authenticator import Authenticator
 from headwater.server.pages.backup_page import Backups, Sending
 from headwater.server.spaces.channel import Channel
-from headwater.server.spaces.client_connection import ClientConnection
+from headwater.server.spaces.program_looks import ask_programs
 from headwater.studio import served_deeds, served_screen
 from headwater.studio.answers import AuditPage, DeedReport, IntentView, ServerView, SessionRow
 from headwater.studio.deeds import Acted, BackupDeed, SessionDeed, TokenDeed
@@ -30,7 +33,6 @@ from headwater.studio.host import Login
 from headwater.studio.logins import Logins, StudioSession
 from headwater.studio.questions import Audit, ServerQuestion
 from headwater.studio.served_inspector import ServedInspector
-from headwater.values.ids import BranchId
 from headwater.values.space_names import check_space_name
 
 T = TypeVar("T")
@@ -185,22 +187,10 @@ class ServedHost:
 
         return self._awaited(find())
 
-    def _look(self, space: str, branch: BranchId, request: str, actor: str) -> list[str]:
-        """The answers of the programs that have a space open, and let owners look."""
+    def _look(self, space: str, scope: InspectScope, question: Question[Any], actor: str) -> list[Response]:
+        """The answers of the programs that have a space open, and let owners ask."""
         channel = self._authenticator.spaces.channels.get(space)
-        clients = [
-            each
-            for each in (channel.connections.values() if channel is not None else ())
-            if isinstance(each, ClientConnection) and each.inspects and each.talk.branch == branch
-        ]
-        if not clients:
-            return []
-
-        async def ask() -> list[str]:
-            found = await asyncio.gather(*(each.looks.ask(request, actor) for each in clients), return_exceptions=True)
-            return [each for each in found if isinstance(each, str) and each]
-
-        return self._awaited(ask())
+        return [] if channel is None else self._awaited(ask_programs(channel, scope, question, actor))
 
     def cannot(self, login: Login, space: str) -> dict[str, str]:
         """Tags of deeds that are not possible, with the reason."""

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from functools import partial
-from typing import Final, TypeAlias, TypeVar, cast
-
-import msgspec
+from typing import Any, Final, TypeAlias, TypeVar
 
 from headwater.access.grants import Grant
 from headwater.access.rights import Right
-from headwater.errors import AccessError, ClosedError, HeadwaterError, NotFoundError, UsageError
+from headwater.errors import AccessError, ClosedError, NotFoundError, UsageError
 from headwater.inspect.document_records import SetValue
-from headwater.inspect.envelope import Request, Response, TraceLine
+from headwater.inspect.envelope import Response, TraceLine
 from headwater.inspect.event_records import DropEvent, RedeliverEvent, SendEvent
-from headwater.inspect.function_records import FunctionQuestion, OpeningView
+from headwater.inspect.function_records import FunctionQuestion
 from headwater.inspect.incoming import AnyCommand, AnyQuestion
 from headwater.inspect.inspector import AnsweringInspector
 from headwater.inspect.names import InspectScope
 from headwater.inspect.request import Question
-from headwater.inspect.space_records import GetPulse, Pulse
+from headwater.inspect.space_records import GetPulse
 from headwater.inspect.stored_inspector import StoredInspector, takes_app
 from headwater.inspect.workflow_records import PublishEvent
 from headwater.server.authenticator import Authenticator
 from headwater.server.spaces.channel import Channel
+from headwater.server.spaces.program_looks import answered_with
 from headwater.store.collection_rules import Access
 from headwater.sync.server_session import RECEIPT
 from headwater.sync.session_scope import SessionScope
@@ -37,10 +35,8 @@ T = TypeVar("T")
 TRIES: Final = 3
 """An unused space may be closed just after it was found."""
 
-Look: TypeAlias = Callable[[str, BranchId, str, str], list[str]]
-"""Asks programs about their functions: space, branch, the request as JSON, and who asks. Returns their responses."""
-
-_decoder: Final = msgspec.json.Decoder(Response)
+Look: TypeAlias = Callable[[str, InspectScope, Question[Any], str], list[Response]]
+"""Asks programs about their functions: space, scope, question, and who asks."""
 
 _PAGE: Final = SessionId("studio")
 """No session: there are no documents of it."""
@@ -82,44 +78,10 @@ class ServedInspector(AnsweringInspector):
 
     def answer(self, question: AnyQuestion) -> object:
         """Answer from the store of the server; for owners, with what programs answer about their functions."""
-        if isinstance(question, GetPulse):
-            return self._pulse()
-        if isinstance(question, FunctionQuestion) and self.right >= Right.OWN:
-            live = self._looks(question)
-            if live:
-                return self._with(lambda inspector, _: (*live, *_others(inspector, question, live)))
-        return self._with(lambda inspector, _: inspector.answer(question))
-
-    def _looks(self, question: FunctionQuestion) -> tuple[OpeningView, ...]:
-        """What the programs that have the space open answer, each app with a name of its own."""
-        found = [view for views in self._asked(question) for view in views]
-        labels = [each.label for each in found]
-        return tuple(
-            msgspec.structs.replace(each, label=f"{each.label} ({labels[:place].count(each.label) + 1})")
-            if labels.count(each.label) > 1
-            else each
-            for place, each in enumerate(found)
-        )
-
-    def _asked(self, question: Question[A]) -> list[A]:
-        """The answers of the programs that have the space open."""
-        request = Request(scope=InspectScope(branch=self._branch), ask=question)
-        found: list[A] = []
-        for answer in self._look(self._space, self._branch, msgspec.json.encode(request).decode(), self._actor):
-            with suppress(HeadwaterError, msgspec.MsgspecError):
-                # A program of another version, or one that is being closed.
-                found.append(_decoder.decode(answer.encode()).read(question, f"a program that has {self._space} open"))
-        return found
-
-    def _pulse(self) -> Pulse:
-        """That of the store, with those of the programs."""
-        stored = self._with(lambda inspector, _: inspector.ask(GetPulse()))
-        pulses = self._asked(GetPulse()) if self.right >= Right.OWN else []
-        if not pulses:
-            return stored
-        mark = ";".join([stored.mark, *sorted(each.mark for each in pulses)])
-        running = tuple(name for each in pulses for name in each.running)
-        return Pulse(space=stored.space, mark=mark, seq=stored.seq, at_ms=stored.at_ms, running=running)
+        responses: list[Response] = []
+        if isinstance(question, FunctionQuestion | GetPulse) and self.right >= Right.OWN:
+            responses = self._look(self._space, InspectScope(branch=self._branch), question, self._actor)
+        return self._with(lambda inspector, _: answered_with(inspector, question, responses))
 
     def carry_out(self, command: AnyCommand) -> object:
         """Carry out, if the grant has the right. Raises AccessError."""
@@ -170,18 +132,6 @@ class ServedInspector(AnsweringInspector):
             channel.storage, scope, origin="server", may_see=may_see, actor=self._actor, access=access
         )
         return inspector, may_see
-
-
-def _others(
-    inspector: StoredInspector, question: FunctionQuestion, live: tuple[OpeningView, ...]
-) -> tuple[OpeningView, ...]:
-    """What is stored of apps that no program has open."""
-    apps = {each.app for each in live}
-    try:
-        stored = cast("tuple[OpeningView, ...]", inspector.answer(question))
-    except NotFoundError:
-        return ()
-    return tuple(each for each in stored if each.app not in apps)
 
 
 def _needed(command: AnyCommand) -> Right:

@@ -119,7 +119,7 @@ class Inspection:
 
     def get_node_views(self, nodes: Iterable[Node]) -> tuple[NodeView, ...]:
         """Some nodes, as a snapshot has them, and all handlers."""
-        views = self._graph_queries.views(nodes)
+        views = map(self._graph_queries.view, nodes)
         handlers = self._event_queries.drawn_into(Snapshot(space="", at_ms=0, seq=0)).nodes
         return (*views, *handlers)
 
