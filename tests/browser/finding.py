@@ -26,6 +26,11 @@ def is_required() -> bool:
     return os.environ.get(VARIABLE) == "required"
 
 
+def warning() -> str:
+    """For the summary of every run on a machine without a browser."""
+    return "" if BROWSER else MISSING
+
+
 def missing() -> NoReturn:
     """End the preparation of a test that needs a browser."""
     if is_required():

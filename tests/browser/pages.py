@@ -79,8 +79,10 @@ class Screens:
         """Show a screen, and wait until it has its first answer."""
         page.goto(f"{self.base}#/{address}")
         expect(page.locator("#connection")).not_to_have_text("Connecting")
-        page.locator("main > *").first.wait_for()
+        page.wait_for_function("document.querySelector('main').dataset.shown === location.hash")
         expect(page.locator("main [aria-busy]")).to_have_count(0)
+        # Once more, as it is painted: drawing waits for the next frame.
+        page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
 def shots(page: Page, name: str) -> None:

@@ -30,8 +30,7 @@ def test_write_of_a_command_is_shown_without_a_reload(tmp_path: Path, browser: B
         expect(page.locator(".scene .node.chosen .fact")).to_contain_text("22 runs")
         screens.open(page, "documents?kind=order:")
         before = page.locator(".docs tbody tr").count()
-        payload = '{"customer": "Zoe", "product": 7, "amount": 1}'
-        headwater("send", "shop.place", payload, file=program.file)
+        headwater("send", "shop.place", "customer=Zoe", "product=7", "amount=1", file=program.file)
         expect(page.locator(".docs tbody tr")).to_have_count(before + 1)
 
 

@@ -82,13 +82,15 @@ async function show() {
   followSpace();
   document.title = `${title ?? "Studio"}${now.what ? ` · ${now.what}` : ""} · ${app.welcome.title || "Headwater"} Studio`;
   const where = JSON.stringify([app.place(), app.at]);
-  if (current?.screen === now.screen && current.where === where && current.view.changed?.(now)) return;
+  const done = () => { main.dataset.shown = location.hash; };
+  if (current?.screen === now.screen && current.where === where && current.view.changed?.(now)) { done(); return; }
   current?.view.close?.();
   const turn = (shown += 1);
   if (!name) {
     current = { screen: now.screen, where, view: {} };
     main.className = "";
     replace(main, h("div", { class: "page" }, empty("dormant", `There is no screen "${now.screen}"`, "The address names a screen that this Studio does not have.")));
+    done();
     return;
   }
   const isSame = current?.screen === now.screen;
@@ -98,7 +100,7 @@ async function show() {
   current = { screen: now.screen, where, view };
   main.className = view.flush ? "flush" : "";
   replace(main, view.element);
-  view.shown?.();
+  done();
   if (!isSame) announce(title);
 }
 
@@ -168,7 +170,7 @@ function onState(state, frame) {
     document.body.classList.remove("out");
     drawState();
     show();
-    if (frame.read_only) rail.dataset.note = "read-only";
+    rail.querySelector("[data-screen=server]").hidden = frame.place !== "server";
   } else if (state === "lost") {
     drawState();
     clearTimeout(lostSince);

@@ -1,7 +1,7 @@
 // The drawing of a graph: SVG for what is near, one canvas for what is far. Only what can be seen is in the page, so a change costs
 // the same with 200 and with 20,000 nodes. Layout comes from the server; this file never computes a position.
 
-import { iconPath, s, signOf } from "../lib/dom.js";
+import { iconPath, s, signOf, visible } from "../lib/dom.js";
 
 const FAR = 0.42; // below this zoom no text can be read: flat colours on a canvas
 const FEW = 60; // so few boxes are always SVG
@@ -40,7 +40,7 @@ export class Scene {
     const first = !this.#boxes.length;
     const held = this.chosen === undefined ? undefined : this.#boxes[this.chosen];
     this.#look = look;
-    this.#boxes = graph.boxes.map(([id, name, kind, count, x, y, w, h], number) => ({ number, id, name, kind, count, x, y, w, h }));
+    this.#boxes = graph.boxes.map(([id, name, kind, count, x, y, w, h], number) => ({ number, id, name, kind, count, x, y, w, h, shown: fitted(visible(name).replace(/ x (\d+)$/, " × $1"), w, LETTER) }));
     this.#routes = graph.routes.map(([source, target, kind, points]) => ({ source, target, kind, path: curve(points), box: bounds(points) }));
     this.#size = [Math.max(graph.width, 1), Math.max(graph.height, 1)];
     this.#far = undefined;
@@ -149,7 +149,7 @@ export class Scene {
       box.count > 1 && s("rect", { class: "behind", x: 5, y: 5, width: box.w, height: box.h, rx: 9 }),
       s("rect", { class: "box", width: box.w, height: box.h, rx: box.kind === "document" ? 3 : 9 }),
       s("rect", { class: "edge-mark", width: 4, height: box.h - 12, x: 0, y: 6, rx: 2 }),
-      sign, s("text", { x: 34, y: 20 }, fitted(box.name.replace(/ x (\d+)$/, " × $1"), box.w, LETTER)), fact, s("title", {}, box.name));
+      sign, s("text", { x: 34, y: 20 }, `${box.shown} `), fact);
     this.#nodes.append(group);
     this.#shown.set(box.number, { group, fact, sign });
   }
@@ -157,11 +157,12 @@ export class Scene {
   #paint(number) {
     const { group, fact, sign } = this.#shown.get(number);
     const look = this.#look(number);
-    const name = this.#boxes[number].name;
+    const { name, shown, w } = this.#boxes[number];
+    const said = fitted(visible(look.fact), w, SMALL);
     group.setAttribute("class", `node tone-${look.tone}${this.chosen === number ? " chosen" : ""}${this.#isFaded(number) ? " faded" : ""}`);
-    group.setAttribute("aria-label", `${name}, ${look.tone}${look.fact ? `, ${look.fact}` : ""}`);
+    group.setAttribute("aria-label", `${shown} ${said}, ${look.tone}${shown.endsWith("…") ? `, ${visible(name)}` : ""}`);
     sign.setAttribute("d", iconPath(signOf(look.tone)));
-    fact.textContent = fitted(look.fact, this.#boxes[number].w, SMALL);
+    fact.textContent = said;
   }
 
   #key(event, box) {

@@ -3,17 +3,22 @@
 const SVG = "http://www.w3.org/2000/svg";
 const SAFE_LINK = /^(#|\/(?!\/))/;
 
+const UNSEEN = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+/** Control, invisible and bidirectional characters as their numbers: none may hide or turn what is beside it. */
+export const visible = (text) => String(text).replace(UNSEEN, (each) => `[U+${each.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}]`);
+export const isVisible = (text) => text.search(UNSEEN) < 0;
+
 function fill(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes ?? {})) {
     if (value === undefined || value === null || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (name === "vars") for (const [key, each] of Object.entries(value)) element.style.setProperty(key, each);
     else if (name === "href" && !SAFE_LINK.test(value)) continue; // no javascript:, no other site
-    else element.setAttribute(name, value === true ? "" : String(value));
+    else element.setAttribute(name, value === true ? "" : name === "title" || name === "aria-label" ? visible(value) : String(value));
   }
   for (const child of children.flat(Infinity)) {
     if (child === undefined || child === null || child === false || child === "") continue;
-    element.append(child instanceof Node ? child : document.createTextNode(String(child)));
+    element.append(child instanceof Node ? child : document.createTextNode(visible(child)));
   }
   return element;
 }

@@ -65,8 +65,9 @@ export function paged(app, question, { label, columns, rows, key, link, none, wh
   const foot = h("div", {});
   const above = h("div", {});
   const nothing = h("div", {}, none);
-  const element = h("div", { class: "paged" }, above, lines.element, nothing, foot);
+  const element = h("div", { class: "paged", "aria-busy": "true" }, above, lines.element, nothing, foot);
   const close = app.watch(question, (record) => {
+    element.removeAttribute("aria-busy");
     const found = rows(record);
     lines.show(found, key, { link, chosen: read().what || undefined });
     nothing.hidden = found.length > 0;
@@ -74,7 +75,7 @@ export function paged(app, question, { label, columns, rows, key, link, none, wh
     if (head) replace(above, head(record));
     const all = total?.(record);
     replace(foot, found.length > 0 && pager({ count: found.length, what: all === undefined ? what : `of ${all.toLocaleString("en")} ${what}`, next: record.next, onnext: () => go(changed({ [field]: record.next })), first: question[after], onfirst: () => go(changed({ [field]: "" })) }));
-  }, (error) => replace(element, refusal(error)));
+  }, (error) => { element.removeAttribute("aria-busy"); replace(element, refusal(error)); });
   return { element, close };
 }
 

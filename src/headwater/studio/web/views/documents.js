@@ -1,7 +1,7 @@
 // Documents by class or prefix, one of them with typed fields, its history with differences, branches, and the space at an earlier commit.
 
-import { deedButton, perform, typed } from "../lib/acting.js";
-import { button, card, empty, h, replace, shell, state } from "../lib/dom.js";
+import { deedButton, dialog, perform, typed } from "../lib/acting.js";
+import { button, card, copy, empty, h, isVisible, replace, shell, state } from "../lib/dom.js";
 import { clock, number, preview, shortId, typeOf } from "../lib/format.js";
 import { Exact, isLink, linkTarget, parse, write } from "../lib/literal.js";
 import { pager, table } from "../lib/list.js";
@@ -14,8 +14,8 @@ const here = (what, query = {}) => { const { kind, deleted, every, after } = rea
 const past = (app) => (app.at ? { at: app.at } : {});
 
 export function open(app, first) {
-  const tree = h("nav", { class: "tree", "aria-label": "Classes" });
-  const list = h("section", { class: "docs", "aria-label": "Documents" });
+  const tree = h("nav", { class: "tree", "aria-busy": "true", "aria-label": "Classes" });
+  const list = h("section", { class: "docs", "aria-busy": "true", "aria-label": "Documents" });
   const detail = h("section", { class: "detail", "aria-label": "Document", tabindex: "0" });
   const time = timeline(app);
   const page = h("div", { class: "browse" }, h("h1", { class: "unseen" }, "Documents"), tree, list, detail, time.element);
@@ -25,7 +25,7 @@ export function open(app, first) {
   let askedList;
   let askedDetail;
   let rows;
-  const endKinds = app.watch({ type: "kinds", ...past(app) }, (view) => { kinds = view; drawTree(); update(read()); }, (error) => replace(tree, refusal(error)));
+  const endKinds = app.watch({ type: "kinds", ...past(app) }, (view) => { kinds = view; drawTree(); update(read()); }, (error) => { for (const each of [tree, list]) each.removeAttribute("aria-busy"); replace(tree, refusal(error)); });
 
   /** The kind that is chosen, or that the document belongs to, or the first. */
   function kindOf({ what, query }) {
@@ -35,6 +35,7 @@ export function open(app, first) {
   }
 
   function drawTree() {
+    tree.removeAttribute("aria-busy");
     const now = read();
     const chosen = kindOf(now);
     replace(tree, h("h2", { class: "heading small" }, "Classes and prefixes"), kinds.kinds.map((each) => h("a", { href: to("documents", "", { kind: each.prefix, every: now.query.every, deleted: now.query.deleted }), "aria-current": each.prefix === chosen ? "true" : null, title: each.prefix }, h("span", { class: `clip ${each.is_class ? "" : "quiet"}` }, shortId(each.label)), h("span", { class: "count num" }, `${number(each.count)}${each.exact ? "" : "+"}`))),
@@ -55,6 +56,7 @@ export function open(app, first) {
     const foot = h("div", {});
     const mark = () => last && lines.show(last.documents, (row) => row.address, { link: (row) => here(row.address, { kind: now.query.kind ?? prefix }), chosen: read().what });
     endList = app.watch(question, (found) => {
+      list.removeAttribute("aria-busy");
       last = found;
       const fields = found.columns.filter((field) => found.documents.filter((row) => has(row, field)).length * 2 > found.documents.length).slice(0, COLUMNS);
       const columns = JSON.stringify(fields);
@@ -118,7 +120,7 @@ function documentColumns(fields) {
 function document_(app, address) {
   const element = h("div", { class: "stack tight" });
   const head = h("div", { class: "stack tight" });
-  const body = h("div", { class: "stack tight" });
+  const body = h("div", { class: "stack tight", "aria-busy": "true" });
   const notice = h("div", { class: "notice", hidden: true, role: "status" });
   const story = historyOf(app, address);
   let shown;
@@ -132,6 +134,7 @@ function document_(app, address) {
   function load(whole = false) {
     end();
     end = app.watch({ type: "document", address, ...(whole ? { whole } : {}), ...past(app) }, (view) => {
+      body.removeAttribute("aria-busy");
       const isFirst = !shown;
       const moved = shown && (shown.seq !== view.seq || shown.value?.text !== view.value?.text);
       shown = view;
@@ -140,7 +143,7 @@ function document_(app, address) {
         notice.hidden = false;
         replace(notice, h("span", {}, `Commit ${view.seq} has written it while you were typing.`), button("Show the new value", () => reload(view)));
       } else if (isFirst || moved || whole) reload(view);
-    }, (error) => replace(body, refusal(error)));
+    }, (error) => { body.removeAttribute("aria-busy"); replace(body, refusal(error)); });
   }
   load();
   element.append(head, notice, body, story.element);
@@ -178,8 +181,8 @@ function editor(app, view, loadWhole) {
     const label = { "aria-label": `${each.name || "value"}, ${note.textContent}` };
     if (literal === undefined || (literal !== null && typeof literal === "object" && !(literal instanceof Exact))) return [h("span", { class: "code clip", title: each.name }, each.name), h("span", { class: "code clip quiet" }, valueLine(each.value, 60)), note];
     if (typeof literal === "boolean") return [h("span", { class: "code clip" }, each.name), h("input", { type: "checkbox", checked: literal, disabled: !mayEdit, ...label, onchange: (event) => change(String(event.target.checked)) }), note];
-    const isText = typeof literal === "string";
-    const box = isText && literal.includes("\n") ? Object.assign(h("textarea", { class: "field code", rows: 4 }), { value: literal }) : h("input", { class: "field code", value: isText ? literal : text, inputmode: literal instanceof Exact ? "decimal" : null });
+    const isText = typeof literal === "string" && isVisible(literal.replaceAll("\n", ""));
+    const box = isText && literal.includes("\n") ? Object.assign(h("textarea", { class: "field code", rows: 4 }), { value: literal }) : h("input", { class: "field code", value: isText ? literal : escaped(text), inputmode: literal instanceof Exact ? "decimal" : null });
     for (const [name, each] of Object.entries({ spellcheck: "false", autocomplete: "off", ...label })) box.setAttribute(name, each);
     box.readOnly = !mayEdit;
     box.addEventListener("input", () => { box.removeAttribute("aria-invalid"); change(isText ? JSON.stringify(box.value) : box.value.trim()); });
@@ -205,7 +208,7 @@ function editor(app, view, loadWhole) {
   const fieldsArea = h("div", { class: "fields" });
   const asJson = button("Edit as JSON", () => {
     if (json) { json = undefined; drawFields(); return; }
-    json = Object.assign(h("textarea", { class: "field code", rows: 14, spellcheck: "false", "aria-label": "Value as JSON" }), { value: pretty(value.text) });
+    json = Object.assign(h("textarea", { class: "field code", rows: 14, spellcheck: "false", "aria-label": "Value as JSON" }), { value: escaped(pretty(value.text)) });
     json.addEventListener("input", () => { save.disabled = false; wrong.textContent = ""; touched.set("", json.value); });
     replace(fieldsArea, json);
     asJson.textContent = "Edit fields";
@@ -224,10 +227,12 @@ function editor(app, view, loadWhole) {
   const element = h("form", { class: "edit", onsubmit: submitOne }, fieldsArea, wrong,
     h("div", { class: "actions" }, app.at ? [h("span", { class: "quiet" }, "An earlier commit cannot be changed."), deedButton(app, "Put this value back", "restore", () => perform(app, { type: "restore", address: view.address, at: app.at }))]
       : [mayEdit || view.writer ? save : undefined, asJson, deedButton(app, "Delete", "delete", () => perform(app, { type: "delete", address: view.address, unless_after: view.seq }), "risky")],
-    deedButton(app, "Fork here", "fork", () => fork(app), "plain"), button("Copy as JSON", async () => (await import("../lib/dom.js")).copy(value?.text ?? ""), "plain")),
+    deedButton(app, "Fork here", "fork", () => fork(app), "plain"), button("Copy as JSON", () => copy(value?.text ?? ""), "plain")),
     !mayEdit && why && !app.at && h("p", { class: "faint" }, why), shell(`headwater get '${view.address}'${app.at ? ` --at ${app.at}` : ""}`));
   return { element, isTouched: () => touched.size > 0 };
 }
+/** JSON whose invisible characters are written as escapes: the same value. */
+const escaped = (text) => [...text].map((each) => (each === "\n" || isVisible(each) ? each : `\\u${each.charCodeAt(0).toString(16).padStart(4, "0")}`)).join("");
 const isScalar = (text) => { try { const value = parse(text); return value === null || typeof value !== "object" || value instanceof Exact || isLink(value); } catch { return false; } };
 const pretty = (text) => { try { return write(parse(text), "  "); } catch { return text; } };
 
@@ -311,7 +316,6 @@ function overview(app) {
 
 async function merge(app, branch) {
   const into = branch.parent || "main";
-  const { dialog } = await import("../lib/acting.js");
   let view;
   try { view = await app.ask({ type: "difference", older: branch.at, newer: null, branch: branch.name }); } catch (error) { view = { lines: [], cut: false, trouble: error.message }; }
   const answer = await dialog(`What ${branch.name} changed`, [view.trouble && h("p", { class: "quiet" }, view.trouble), h("div", { class: "diff" }, view.lines.map((each) => h("div", {}, h("code", {}, `${shortId(each.address)}${each.path ? `/${each.path}` : ""} `), each.older && h("del", {}, valueLine(each.older, 60)), " ", each.newer && h("ins", {}, valueLine(each.newer, 60)))))], [h("button", { class: "button", value: "", "data-first": true }, "Cancel"), h("button", { class: "button main", value: "yes" }, `Go on to merge into ${into}`)]);

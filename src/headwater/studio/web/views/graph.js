@@ -21,7 +21,7 @@ export function open(app, first) {
   const apps = h("select", { class: "field pick", "aria-label": "App", onchange: () => go(here("", { app: apps.value, around: "" })) });
   const note = h("p", { class: "faint note clip" });
   const tools = h("div", { class: "tools" }, find, apps, filters, aroundButton, listButton, fitButton, note);
-  const host = h("div", { class: "scene" });
+  const host = h("div", { class: "scene", "aria-busy": "true" });
   const over = h("div", { class: "over" });
   const list = functionTable(app);
   const panel = h("aside", { class: "panel", "aria-label": "What is chosen" });
@@ -43,6 +43,7 @@ export function open(app, first) {
   }
 
   function take(record, isPartial) {
+    host.removeAttribute("aria-busy");
     if (!isPartial) {
       graph = record;
       looks = graph.boxes.map((box) => (box[2] === "document" ? { tone: "document", fact: box[3] > 1 ? plural(box[3], "document") : "document" } : { tone: "dormant", fact: "" }));
@@ -158,7 +159,7 @@ export function open(app, first) {
     if (asked !== JSON.stringify(question)) {
       asked = JSON.stringify(question);
       endGraph();
-      endGraph = app.watch(question, take, (error) => { over.hidden = false; replace(over, refusal(error)); });
+      endGraph = app.watch(question, take, (error) => { host.removeAttribute("aria-busy"); over.hidden = false; replace(over, refusal(error)); });
     } else if (graph) { drawFilters(); light(); markChosen(); }
     list.update(isList() ? query : undefined, next.what);
     follow.update(query);

@@ -25,9 +25,10 @@ export function open(app) {
   const nothing = empty("clean", "Nothing waits for a person", "Approvals, calls of unknown outcome, failed events and failing functions would be listed here.");
   const waiting = card("Waits for you", tally, waits, nothing);
   const spaces = (app.welcome.spaces ?? []).length > 1 ? spaceList(app) : undefined;
-  const body = h("div", { class: "page" }, h("div", { class: "head" }, title, note), spaces?.element, waiting, kpis, h("div", { class: "two" }, left, right));
+  const body = h("div", { class: "page", "aria-busy": "true" }, h("div", { class: "head" }, title, note), spaces?.element, waiting, kpis, h("div", { class: "two" }, left, right));
 
   const close = app.onOverview((view, error) => {
+    body.removeAttribute("aria-busy");
     if (!view) { replace(waits, h("li", {}, refusal(error))); nothing.hidden = true; return; }
     title.textContent = view.space;
     note.textContent = [openings(view), plural(view.documents, "document")].filter(Boolean).join(" ");

@@ -14,7 +14,7 @@ export function open(app, first) {
   const [columnsLabel, columnsInput] = field("columns", "Columns", columns, "customer, amount");
   const [sortLabel, sortInput] = field("sort", "Sort by", sort, "amount");
   const order = h("input", { type: "checkbox", checked: Boolean(down) });
-  const result = h("div", {});
+  const result = h("div", { "aria-busy": "true" });
   const form = h("form", { class: "card body query", onsubmit: (event) => { event.preventDefault(); go(changed({ prefix: prefixInput.value.trim(), where: whereInput.value.trim(), columns: columnsInput.value.trim(), sort: sortInput.value.trim(), down: order.checked ? "1" : "", after: "", run: "1" })); ask(); } },
     prefixLabel, whereLabel, columnsLabel, sortLabel, h("label", { class: "check" }, order, "Largest first"), h("div", { class: "actions" }, h("button", { class: "button main", type: "submit" }, "Ask"), h("span", { class: "faint" }, "A condition is a path, one of = != < <= > >= in contains exists, and a JSON literal; `and` joins them.")));
   const collections = following(app, { type: "collections" }, (view) => (view.collections.length ? card("Collections", h("span", { class: "quiet num" }, number(view.collections.length)), h("ul", { class: "rows" }, view.collections.map((each) => h("li", {},
@@ -25,7 +25,8 @@ export function open(app, first) {
   async function ask() {
     const { query } = read();
     const now = (turn += 1);
-    if (!query.run) { replace(result, h("div", { class: "card" }, empty("query", "Ask for documents", "Choose a class or a prefix, and conditions if not all of them are wanted.", "headwater ls -l PREFIX"))); return; }
+    result.setAttribute("aria-busy", String(Boolean(query.run)));
+    if (!query.run) { replace(result, h("div", { class: "card" }, empty("query", "Ask for documents", "Choose a class or a prefix, and conditions if not all of them are wanted.", "headwater ls -l PREFIX"))); result.removeAttribute("aria-busy"); return; }
     const names = (query.columns ?? "").split(",").map((each) => each.trim()).filter(Boolean);
     try {
       const view = await app.ask({ type: "query", prefix: query.prefix ?? "", where: query.where ?? "", columns: names, sort: query.sort ?? "", descending: Boolean(query.down), after: Number(query.after) || 0, ...(app.at ? { at: app.at } : {}) });
@@ -33,6 +34,7 @@ export function open(app, first) {
     } catch (error) {
       if (now === turn) replace(result, h("div", { class: "card", role: "alert" }, refusal(error)));
     }
+    if (now === turn) result.removeAttribute("aria-busy");
   }
   function draw(view, query) {
     const lines = table("Documents that were found", [["Document", (row) => h("span", { title: row.address }, shortId(row.address))], ...view.columns.map((name, at) => [name, (row) => valueLine(row.cells[at], 60), "code"]), ["Commit", (row) => number(row.seq), "wide num"]]);

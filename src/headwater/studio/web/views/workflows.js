@@ -77,13 +77,15 @@ function inputs(app, { workflow, before }) {
 const LABELS = { applied: [["text", "Result of the call as JSON", "null"]], reject: [["reason", "Reason"]], cancel: [["reason", "Reason"]], abandon: [["reason", "Reason"]] };
 
 function one(app, id) {
-  const element = h("div", { class: "page" });
+  const element = h("div", { class: "page", "aria-busy": "true" });
   let turn = 0;
   const close = app.watch({ type: "run", number: id }, async (view) => {
     const now = (turn += 1);
     const intents = await Promise.all(view.actions.map((each) => app.ask({ type: "intent", deed: app.inSpace(each.deed) }).catch((error) => ({ sentence: error.message, command: "" }))));
-    if (now === turn) replace(element, draw(app, view, intents));
-  }, (error) => replace(element, crumb(to("workflows"), "All runs"), h("div", { class: "card" }, refusal(error))));
+    if (now !== turn) return;
+    element.removeAttribute("aria-busy");
+    replace(element, draw(app, view, intents));
+  }, (error) => { element.removeAttribute("aria-busy"); replace(element, crumb(to("workflows"), "All runs"), h("div", { class: "card" }, refusal(error))); });
   return { element, close };
 }
 
