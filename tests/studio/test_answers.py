@@ -84,6 +84,11 @@ def test_a_document_is_what_get_prints_now_and_then(place: Place) -> None:
     assert "commit" in first["why_not"]
 
 
+def test_a_document_has_the_type_that_the_app_declares(place: Place) -> None:
+    assert place.page.ask("document", address="shop.count")["type"] == "int"
+    assert place.page.ask("document", address="shop.double")["type"] == ""
+
+
 def test_a_history_is_paged_newest_first(place: Place) -> None:
     whole = [row["seq"] for row in place.page.ask("history", address="shop.count")["changes"]]
     assert whole == sorted(whole, reverse=True)

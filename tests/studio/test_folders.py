@@ -76,6 +76,8 @@ def test_collections_have_their_indexes(tmp_path: Path) -> None:
         assert ["customer"] in [index["fields"] for index in row["indexes"]]
         kind = next(each for each in page.ask("kinds")["kinds"] if each["is_class"])
         found = page.ask("query", prefix=kind["prefix"], where="customer = c1", sort="total", descending=True)
+        one = page.ask("document", address=found["rows"][0]["address"])
+        assert {field["name"]: field["type"] for field in one["fields"]} == {"customer": "str", "total": "int"}
         assert [row["cells"][found["columns"].index("total")]["text"] for row in found["rows"]] == ["3", "1"]
         assert (found["found"], found["scanned"]) == (2, 5)
         first = page.ask("query", prefix=kind["prefix"], sort="total", limit=2)

@@ -23,6 +23,7 @@ from headwater.inspect.space_records import (
     CommitReport,
     CommitsAnswer,
     CompareDocuments,
+    DescribeType,
     DifferenceReport,
     Differences,
     FindDocuments,
@@ -33,22 +34,25 @@ from headwater.inspect.space_records import (
     ListCommits,
     ListKinds,
     SpaceQuestion,
+    TypeReport,
 )
 from headwater.inspect.stored_events import SYSTEM, is_system
 from headwater.inspect.where_clause import parse_where, satisfies, sort_key, value_at
 from headwater.machine import machine
+from headwater.runtime.type_checks import declared_in
 from headwater.runtime.type_records import PREFIX
 from headwater.store.browsing import diff, keys, read_seq
 from headwater.store.collection_record import RECORD_KIND, record_doc, record_of
 from headwater.store.commit import CommitEntry, Committed
 from headwater.store.document import read_entry
 from headwater.store.engine import Engine
-from headwater.values.address import address_text, parse_address
+from headwater.values.address import address_text, parse_address, settle_path
 from headwater.values.codec import to_json
 from headwater.values.diff import changes_between
 from headwater.values.ids import BranchId, DocKey, Seq
 from headwater.values.notifications import Change
-from headwater.values.tree import ABSENT, Maybe
+from headwater.values.schema_records import RecordSchema
+from headwater.values.tree import ABSENT, Maybe, get, is_map
 
 MaySee: TypeAlias = Callable[[DocKey], bool]
 
@@ -57,6 +61,9 @@ _NAMED: Final = 5
 
 _WINDOW: Final = 512
 """Rows of the log that are read at once."""
+
+_FIELDS: Final = 200
+"""Fields whose types are named."""
 
 _CHECKED: Final = 256
 """Documents between two readings of the clock."""
@@ -69,6 +76,8 @@ def answer(storage: Storage, branch: str, question: SpaceQuestion, may_see: MayS
     def work(engine: Engine) -> object:
         on = find_branch(engine, branch)
         match question:
+            case DescribeType():
+                return describe_type(engine, on, question)
             case ListBranches():
                 return branches(engine)
             case CompareDocuments():
@@ -98,6 +107,25 @@ class _Clock:
         """Whether the time is over. Reads the clock once for many documents."""
         self._count += 1
         return self._count % _CHECKED == 0 and machine().monotonic() > self._ends
+
+
+def describe_type(engine: Engine, branch: BranchId, question: DescribeType) -> TypeReport:
+    """The declared type of a value, and of the fields below it."""
+    doc, steps = parse_address(question.address)
+    schema = declared_in(engine, branch).of(doc)
+    root: Maybe = engine.documents.at(branch, doc, engine.head).value
+    for step in settle_path(root, steps):
+        schema = None if schema is None else schema.child(step)
+    if schema is None:
+        return TypeReport(type="", fields={})
+    value = get(root, settle_path(root, steps))
+    names = list(value)[:_FIELDS] if is_map(value) else []
+    if isinstance(schema, RecordSchema):
+        names = list(dict.fromkeys([*names, *schema.by_key]))[:_FIELDS]
+    below = {name: schema.child(name) for name in names}
+    return TypeReport(
+        type=schema.expected, fields={name: each.expected for name, each in below.items() if each is not None}
+    )
 
 
 def branches(engine: Engine) -> tuple[BranchReport, ...]:

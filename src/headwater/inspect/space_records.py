@@ -117,6 +117,15 @@ class Pulse(msgspec.Struct, frozen=True, kw_only=True):
     """Functions that are running, outermost first."""
 
 
+class TypeReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The declared type of a value, in words."""
+
+    type: str
+    """Empty: no app has declared it."""
+    fields: dict[str, str]
+    """Of an object: the types of its fields, also of missing fields."""
+
+
 class BranchWritten(msgspec.Struct, frozen=True, kw_only=True):
     """A branch was made or merged."""
 
@@ -177,7 +186,13 @@ class GetPulse(Question[Pulse], frozen=True, kw_only=True, tag="pulse"):
     """A mark that differs after each change."""
 
 
-SpaceQuestion: TypeAlias = ListBranches | CompareDocuments | ListCommits | ListKinds | FindDocuments
+class DescribeType(Question[TypeReport], frozen=True, kw_only=True, tag="type"):
+    """The declared type of the value at an address, as the app left it in the file."""
+
+    address: str
+
+
+SpaceQuestion: TypeAlias = DescribeType | ListBranches | CompareDocuments | ListCommits | ListKinds | FindDocuments
 
 # --- commands -------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,14 @@ from headwater.inspect.document_records import MISSING, DocumentRow, GetHistory,
 from headwater.inspect.function_records import GetGraph
 from headwater.inspect.inspector import Inspector
 from headwater.inspect.paging import document_pages
-from headwater.inspect.space_records import CompareDocuments, FindDocuments, ListBranches, ListCommits, ListKinds
+from headwater.inspect.space_records import (
+    CompareDocuments,
+    DescribeType,
+    FindDocuments,
+    ListBranches,
+    ListCommits,
+    ListKinds,
+)
 from headwater.machine import machine
 from headwater.store.collection_record import RECORD_KIND, record_doc, record_of
 from headwater.studio import answers, questions
@@ -117,6 +124,7 @@ def document(inspector: Inspector, question: questions.DocumentQuestion) -> answ
     except NotFoundError as error:
         return _missing(question.address, error.message, writer)
     changed = inspector.ask(GetHistory(address=name, at=question.at, limit=1)).changes
+    types = inspector.ask(DescribeType(address=question.address))
     fields = found.value if isinstance(found.value, dict) and "/" not in found.value else {}
     writer_id, writer_name = writer
     why_not = f"written by {writer_name}" if writer_id else ""
@@ -129,8 +137,8 @@ def document(inspector: Inspector, question: questions.DocumentQuestion) -> answ
         seq=found.seq,
         at_ms=changed[0].at_ms if changed else 0,
         value=value_text(found.value, limit),
-        fields=tuple(_field(key, each) for key, each in list(fields.items())[:_FIELDS]),
-        type="",
+        fields=tuple(_field(key, each, types.fields.get(key, "")) for key, each in list(fields.items())[:_FIELDS]),
+        type=types.type,
         writer=writer_id,
         writer_name=writer_name,
         readers=readers,
@@ -157,12 +165,12 @@ def _missing(address: str, message: str, writer: tuple[str, str]) -> answers.Doc
     )
 
 
-def _field(name: str, value: object) -> answers.Field:
+def _field(name: str, value: object, declared: str) -> answers.Field:
     link = ""
     if isinstance(value, dict) and set(value) == {"/"} and isinstance(value["/"], dict):
         target = value["/"].get("link")
         link = target if isinstance(target, str) else ""
-    return answers.Field(name=name, type=_type_word(value), value=value_text(value, _ROW_BYTES), link=link)
+    return answers.Field(name=name, type=declared or _type_word(value), value=value_text(value, _ROW_BYTES), link=link)
 
 
 def _type_word(value: object) -> str:  # noqa: PLR0911  # one for each
