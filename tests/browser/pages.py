@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect
 
-SESSION: Final = "headwater.studio.session"
+SESSION: Final = "headwater-studio-session"
 
 SHOTS: Final = Path(__file__).parents[2] / ".shots"
 """Pictures of every screen: left behind for people to look at."""
@@ -79,7 +79,7 @@ class Screens:
         """Show a screen, and wait until it has its first answer."""
         page.goto(f"{self.base}#/{address}")
         expect(page.locator("#connection")).not_to_have_text("Connecting")
-        page.wait_for_function("document.querySelector('main').dataset.shown === location.hash")
+        expect(page.locator("main")).to_have_attribute("data-shown", str(page.evaluate("location.hash")))
         expect(page.locator("main [aria-busy]")).to_have_count(0)
         # Once more, as it is painted: drawing waits for the next frame.
         page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")

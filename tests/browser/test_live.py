@@ -68,7 +68,7 @@ def test_studio_that_ends_is_said_and_its_buttons_wait(tmp_path: Path, browser: 
         with studio(file, browser) as screens:
             context = browser.new_context()
             page = context.new_page()
-            page.add_init_script(f"sessionStorage.setItem('headwater.studio.session', '{screens.session}')")
+            page.add_init_script(f"sessionStorage.setItem('headwater-studio-session', '{screens.session}')")
             screens.open(page, "overview")
             expect(page.locator("#connection")).to_have_text("Live")
         expect(page.locator(".lost")).to_contain_text("Connection lost")

@@ -42,10 +42,10 @@ const app = {
 // --- the frame ----------------------------------------------------------------------------------------------
 
 const root = document.documentElement;
-root.dataset.theme = localStorage.getItem("headwater.studio.theme") ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+root.dataset.theme = localStorage.getItem("headwater-studio-theme") ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
 function turnTheme() {
   root.dataset.theme = root.dataset.theme === "dark" ? "light" : "dark";
-  localStorage.setItem("headwater.studio.theme", root.dataset.theme);
+  localStorage.setItem("headwater-studio-theme", root.dataset.theme);
   dispatchEvent(new Event("theme"));
 }
 
@@ -239,6 +239,6 @@ addEventListener("hashchange", () => {
 const opening = new URLSearchParams(location.hash.replace(/^#/, "").startsWith("/") ? "" : location.hash.slice(1));
 const code = opening.get("c");
 if (location.hash && !location.hash.startsWith("#/")) history.replaceState(null, "", `${location.pathname}#/${opening.get("to") ?? "overview"}`);
-if (code) sessionStorage.removeItem("headwater.studio.session");
+if (code) sessionStorage.removeItem("headwater-studio-session");
 if (code || link.hasSession) link.start(code ? { code } : undefined);
 else login();

@@ -3,7 +3,7 @@
 const PROTOCOL = "headwater.studio.v1";
 const PAINT_MS = 33; // between two deltas, at least
 const RETRY_MS = [200, 400, 800, 1500, 3000, 5000];
-const SESSION = "headwater.studio.session";
+const SESSION = "headwater-studio-session";
 
 /** What the server refused, with its code. */
 export class Trouble extends Error {
