@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from ssl import SSLContext
 from typing import Any
 
 import pytest
@@ -99,15 +100,17 @@ def studio_served(store: Path, *, hosts: tuple[str, ...] = ()) -> Iterator[Serve
 
 
 @contextmanager
-def page_of(url: str, **shown: str) -> Iterator[PageClient]:
+def page_of(url: str, *, ssl: SSLContext | None = None, **shown: str) -> Iterator[PageClient]:
     """A tab of the Studio at a URL (http or ws). With a token, code or session it has entered."""
     place = url.partition("://")[2].partition("/")[0]
+    secure = "" if ssl is None else "s"
     with connect(
-        f"ws://{place}{SOCKET}",
-        origin=Origin(f"http://{place}"),
+        f"ws{secure}://{place}{SOCKET}",
+        origin=Origin(f"http{secure}://{place}"),
         subprotocols=[Subprotocol(SUBPROTOCOL)],
         proxy=None,
         max_size=None,
+        ssl=ssl,
     ) as socket:
         page = PageClient(socket)
         if shown:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import socket
+import ssl
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 import headwater as hw
@@ -16,10 +22,13 @@ from headwater.server.server import Server
 from headwater.store.browsing import read
 from headwater.store.commit import Committed, SetDoc
 from headwater.studio.deeds import DEEDS
+from headwater.sync.frames import EXTENSIONS, Hello, Look, LookAnswer, Open, SpaceOpened
 from headwater.values.address import doc_key
 from headwater.values.ids import MAIN, DocKey
-from tests.server.running import client, pages, settle_in, token_for, until, write
+from tests.cli.test_serve import CERTIFICATE, KEY
+from tests.server.running import ServeProcess, client, pages, settle_in, token_for, until, write
 from tests.studio.pages import PageClient, page_of, studio_served
+from tests.system.attacks.raw import ClosedError, Raw
 
 EXAMPLES: dict[str, dict[str, Any]] = {
     "set": {"address": "note", "text": "2"},
@@ -327,3 +336,76 @@ def test_two_programs_of_one_app_are_told_apart(server: Server) -> None:
     token, url = token_for(server, "home", "own"), f"{server.url}/home"
     with page_of(server.url, token=token) as page, first.open(url), second.open(url):
         assert [each["label"] for each in page.ask("graph")["apps"]] == ["shop (1)", "shop (2)"]
+
+
+NONSENSE = ("{", "[]", "\0", '{"v":4,"answer":[{"app":1}]}', '{"v":4,"answer":5}', '{"v":99,"refused":"no"}', "null")
+
+
+def test_a_program_that_answers_nonsense_is_passed_over(server: Server) -> None:
+    app, _ = _app()
+    token = token_for(server, "home", "own")
+    with Raw.upgrade(server.port, token) as raw, page_of(server.url, token=token) as page:
+        raw.say(Hello((1,), can=EXTENSIONS))
+        raw.say(Open("home", inspect=True))
+        raw.expect(SpaceOpened)
+
+        def answer() -> None:
+            for place in itertools.count():
+                # Until the connection is closed below.
+                with suppress(ClosedError, OSError):
+                    raw.say(LookAnswer(raw.expect(Look).number, NONSENSE[place % len(NONSENSE)]))
+                    continue
+                return
+
+        answering = threading.Thread(target=answer)
+        answering.start()
+        with app.open(f"{server.url}/home"):
+            for _ in NONSENSE:
+                assert [each["origin"] for each in page.ask("graph")["apps"]] == ["live"], "the other one answers"
+        raw.line.shutdown(socket.SHUT_RDWR)
+        answering.join()
+
+
+# --- as users run it --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_serve_says_where_the_studio_is_and_gives_no_link_to_a_log(tmp_path: Path) -> None:
+    token = token_for_folder(tmp_path / "spaces")
+    with ServeProcess(tmp_path / "spaces", "--studio") as process:
+        where = process.url.replace("ws", "http", 1)
+        until(lambda: f"the Studio is at {where}/studio/" in process.lines, "it says so")
+        with page_of(process.url, token=token) as page:
+            assert page.welcome["place"] == "server"
+        process.end()
+        assert process.wait() == 0
+    assert not any("#c=" in line for line in process.lines)
+
+
+@pytest.mark.slow
+def test_there_is_no_studio_without_the_option(tmp_path: Path) -> None:
+    with ServeProcess(tmp_path / "spaces") as process:
+        answer = httpx.get(f"{process.url.replace('ws', 'http', 1)}/studio/", trust_env=False)
+        assert answer.status_code == 404
+        process.end()
+        assert process.wait() == 0
+
+
+def token_for_folder(store: Path) -> str:
+    store.mkdir(mode=0o700)
+    return token_for(store, "*", "own")
+
+
+@pytest.mark.slow
+def test_the_studio_of_a_server_with_a_certificate_is_at_https(tmp_path: Path) -> None:
+    token = token_for_folder(tmp_path / "spaces")
+    with ServeProcess(
+        tmp_path / "spaces", "--studio", "--tls-cert", str(CERTIFICATE), "--tls-key", str(KEY)
+    ) as process:
+        where = process.url.replace("ws", "http", 1)
+        assert where.startswith("https://")
+        trusts = ssl.create_default_context(cafile=str(CERTIFICATE))
+        answer = httpx.get(f"{where}/studio/", trust_env=False, verify=trusts)
+        assert "script-src 'self'" in answer.headers["content-security-policy"]
+        with page_of(where, ssl=trusts, token=token) as page:
+            assert page.welcome["title"] == where
