@@ -13,7 +13,7 @@ class Shop(NamedTuple):
     """The app, and what the tests use of it."""
 
     app: hw.App
-    count: hw.Cell[int]
+    counted: hw.Cell[int]
     add: Any
 
 

@@ -28,7 +28,7 @@ def file(tmp_path: Path) -> str:
 def shop(file: str) -> Iterator[Shop]:
     made = make_shop()
     with made.app.open(file, on_error=ignore) as space:
-        made.count.value = 1
+        made.counted.value = 1
         space.sync()
         yield made
 
@@ -45,24 +45,24 @@ def test_set_writes_one_commit_that_the_functions_see(page: PageClient, shop: Sh
     assert done["seq"] > seq
     assert done["sentence"] == f"shop.count was written at {done['seq']}"
     assert done["opens"] == "documents/shop.count"
-    assert shop.count.value == 21
+    assert shop.counted.value == 21
     assert page.ask("document", address="shop.double")["value"]["text"] == "42"
 
 
 def test_set_of_what_was_written_since_is_a_conflict_and_writes_nothing(page: PageClient, shop: Shop) -> None:
     seq = page.ask("document", address="shop.count")["seq"]
-    shop.count.value = 5
+    shop.counted.value = 5
     refused = page.do("set", address="shop.count", text="6", unless_after=seq)
     assert (refused["t"], refused["code"], refused["kind"]) == ("trouble", "HW211", "ConflictError")
     assert "shop.count was written after commit" in refused["message"]
-    assert shop.count.value == 5
+    assert shop.counted.value == 5
 
 
 def test_a_value_of_another_type_is_refused_with_its_place(page: PageClient, shop: Shop) -> None:
     refused = page.do("set", address="shop.count", text='"many"')
     assert refused["t"] == "trouble"
     assert "shop.count" in refused["message"]
-    assert shop.count.value == 1
+    assert shop.counted.value == 1
 
 
 def test_text_that_is_not_json_is_refused(page: PageClient) -> None:
@@ -116,7 +116,7 @@ def test_a_merge_with_a_conflict_does_nothing(page: PageClient) -> None:
 def test_an_event_is_sent_and_its_failure_is_listed(page: PageClient, shop: Shop) -> None:
     done = page.do("send", handler="add", fields='{"amount": 4}')
     assert "was sent to add" in done["sentence"]
-    assert shop.count.value == 5
+    assert shop.counted.value == 5
     page.do("send", handler="add", fields='{"amount": 400}')
     assert page.ask("events")["total"] == 1
     assert "amount is missing" in page.do("send", handler="add", fields="{}")["message"]
@@ -129,7 +129,7 @@ def test_a_failed_event_is_delivered_again_sent_with_changes_and_dropped(page: P
     assert page.ask("event", event=event)["may_redeliver"]
     assert "delivered again" in page.do("event", act="redeliver", event=event)["sentence"]
     assert "was sent to shop.add" in page.do("resend", event=event, fields='{"amount": 9}')["sentence"]
-    assert shop.count.value == 10
+    assert shop.counted.value == 10
     assert "dropped" in page.do("event", act="drop", event=event)["sentence"]
     assert page.ask("events")["total"] == 0
 
@@ -146,7 +146,7 @@ def test_handlers_have_their_parameters(page: PageClient) -> None:
 def test_without_a_program_nothing_is_delivered_but_documents_are_written(file: str) -> None:
     made = make_shop()
     with made.app.open(file, on_error=ignore):
-        made.count.value = 2
+        made.counted.value = 2
     with local_page(file) as page:
         assert "send" in page.welcome["cannot"]
         refused = page.do("send", handler="add", fields='{"amount": 4}')

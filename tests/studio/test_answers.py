@@ -26,7 +26,7 @@ def _work(shop_file: str) -> hw.Space:
     shop = make_shop()
     space = shop.app.open(shop_file, on_error=ignore)
     for number in range(2, 5):
-        shop.count.value = number
+        shop.counted.value = number
     for amount in (200, 300):
         with pytest.raises(hw.EventFailedError):
             shop.add.send(amount).result()

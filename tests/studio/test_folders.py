@@ -24,7 +24,7 @@ def test_a_folder_has_a_row_for_each_space_and_questions_name_theirs(tmp_path: P
     for number, name in enumerate(("first", "second", "third")):
         made = make_shop()
         with made.app.open(f"{tmp_path}/", space=name, on_error=ignore):
-            made.count.value = number
+            made.counted.value = number
     with local_page(f"{tmp_path}/") as page:
         assert page.welcome["place"] == "folder"
         assert sorted(page.welcome["spaces"]) == ["first", "second", "third"]

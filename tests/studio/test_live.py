@@ -37,7 +37,7 @@ def file(tmp_path: Path) -> str:
 def shop(file: str) -> Iterator[Shop]:
     made = make_shop()
     with made.app.open(file, on_error=ignore) as space:
-        made.count.value = 1
+        made.counted.value = 1
         space.sync()
         yield made
 
@@ -60,7 +60,7 @@ def test_deltas_of_the_graph_lead_to_what_a_fresh_answer_says(shop: Shop, file: 
         first = page.watch("graph")["record"]
         states = {state[0]: state for state in first["states"]}
         for number in range(2, 8):
-            shop.count.value = number
+            shop.counted.value = number
         runs = states[next(at for at, box in enumerate(first["boxes"]) if box[1] == "double")][2]
         double = next(at for at, box in enumerate(first["boxes"]) if box[1] == "double")
         while states[double][2] < runs + 6:
@@ -76,7 +76,7 @@ def test_deltas_of_the_graph_lead_to_what_a_fresh_answer_says(shop: Shop, file: 
 def test_a_watched_document_arrives_after_each_change(shop: Shop, file: str) -> None:
     with local_page(file) as page:
         assert page.watch("document", address="shop.count")["record"]["value"]["text"] == "1"
-        shop.count.value = 2
+        shop.counted.value = 2
         while page.delta()["record"]["value"]["text"] != "2":
             pass
 
@@ -84,13 +84,13 @@ def test_a_watched_document_arrives_after_each_change(shop: Shop, file: str) -> 
 def test_the_next_delta_waits_until_the_last_is_painted(shop: Shop, file: str) -> None:
     with local_page(file) as page:
         page.watch("document", address="shop.count")
-        shop.count.value = 2
+        shop.counted.value = 2
         first = page.delta_unpainted()
         for number in range(3, 9):
-            shop.count.value = number
+            shop.counted.value = number
         # Painted only now: all changes meanwhile are one.
         page.send(t="ok", n=first["n"])
-        seen = []
+        seen: list[str] = []
         while not seen or seen[-1] != "8":
             seen.append(page.delta()["record"]["value"]["text"])
         assert len(seen) <= 3
@@ -102,7 +102,7 @@ def test_two_tabs_see_what_one_of_them_does(shop: Shop, file: str) -> None:
         one.do("set", address="shop.count", text="12")
         while other.delta()["record"]["value"]["text"] != "12":
             pass
-        assert shop.count.value == 12
+        assert shop.counted.value == 12
 
 
 def test_a_hidden_tab_is_sent_nothing_and_nothing_is_recorded_for_it(shop: Shop, file: str) -> None:
@@ -112,7 +112,7 @@ def test_a_hidden_tab_is_sent_nothing_and_nothing_is_recorded_for_it(shop: Shop,
         until(lambda: trace.passed is not None, "the program wakes the Studio")
         page.send(t="hide")
         until(lambda: trace.passed is None, "a hidden tab costs nothing")
-        shop.count.value = 2
+        shop.counted.value = 2
         page.send(t="show")
         assert page.delta()["record"]["value"]["text"] == "2"
 
@@ -128,7 +128,7 @@ def test_a_program_that_is_not_looked_at_makes_no_record_and_calls_nothing(shop:
     until(lambda: socket_registry().sockets, "the socket is there")
     trace = _trace_of(shop)
     [opening] = next(iter(socket_registry().sockets.values())).openings
-    shop.count.value = 3
+    shop.counted.value = 3
     assert (trace.on, trace.passed, opening.changes) == (False, None, None)
     with local_page(file) as page:
         page.watch("graph")
@@ -138,7 +138,7 @@ def test_a_program_that_is_not_looked_at_makes_no_record_and_calls_nothing(shop:
         assert opening.changes is not None
     until(lambda: trace.passed is None, "the Studio is closed")
     looks = opening.changes.looks
-    shop.count.value = 4
+    shop.counted.value = 4
     assert opening.changes.looks == looks
 
 
@@ -148,7 +148,7 @@ def test_only_changed_functions_are_read_again(shop: Shop) -> None:
     [first] = inspector.ask(GetChanges())
     [nothing] = inspector.ask(GetChanges(look=first.look))
     assert [node.name for node in nothing.nodes if node.kind != "handler"] == []
-    shop.count.value = 2
+    shop.counted.value = 2
     [some] = inspector.ask(GetChanges(look=nothing.look))
     names = {node.name for node in some.nodes if node.kind != "handler"}
     assert "double" in names
@@ -169,7 +169,7 @@ def test_a_pass_that_is_recorded_can_be_followed_step_by_step(shop: Shop, file: 
         assert page.ask("passes")["recording"] is False
         page.do("record", on=True)
         until(lambda: page.ask("passes")["recording"], "it records")
-        shop.count.value = 600
+        shop.counted.value = 600
         until(lambda: page.ask("passes")["passes"], "a pass was recorded")
         line = page.ask("passes")["passes"][0]
         assert line["causes"][0] == "shop.count"
@@ -193,10 +193,10 @@ PROGRAM = """
 
     made = make_shop()
     with made.app.open(sys.argv[1], on_error=ignore):
-        made.count.value = 5
+        made.counted.value = 5
         print("open", flush=True)
         for line in sys.stdin:
-            made.count.value = int(line)
+            made.counted.value = int(line)
 """
 
 
@@ -258,16 +258,16 @@ def test_a_studio_of_a_closed_file_does_not_hold_it(file: str) -> None:
 def test_a_program_looks_at_its_own_space_in_memory() -> None:
     made = make_shop()
     with made.app.open("memory:", on_error=ignore) as space, Studio(space) as studio:
-        made.count.value = 3
+        made.counted.value = 3
         link = studio.url
         with page_of(link, code=link.partition("#c=")[2]) as page:
             assert page.welcome["place"] == "program"
             page.watch("document", address="shop.count")
-            made.count.value = 4
+            made.counted.value = 4
             while page.delta()["record"]["value"]["text"] != "4":
                 pass
             page.do("set", address="shop.count", text="9")
-            assert made.count.value == 9
+            assert made.counted.value == 9
             assert [box[1] for box in page.ask("graph")["boxes"] if box[1] == "double"]
 
 

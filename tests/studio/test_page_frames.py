@@ -27,7 +27,7 @@ def page(tmp_path: Path) -> Iterator[PageClient]:
     file = str(tmp_path / "shop.db")
     made = make_shop()
     with made.app.open(file, on_error=ignore):
-        made.count.value = 2
+        made.counted.value = 2
         with local_page(file) as tab:
             yield tab
 
