@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.inspect import socket_service, sockets
+from headwater.inspect import followers, socket_service, sockets
 from headwater.inspect.function_records import GetTrace
 from tests.support.open_spaces import STAYING, Counter, ask_one, call, call_when_ready, end, running, socket_ready, tell
 
