@@ -318,6 +318,6 @@ async function merge(app, branch) {
   const into = branch.parent || "main";
   let view;
   try { view = await app.ask({ type: "difference", older: branch.at, newer: null, branch: branch.name }); } catch (error) { view = { lines: [], cut: false, trouble: error.message }; }
-  const answer = await dialog(`What ${branch.name} changed`, [view.trouble && h("p", { class: "quiet" }, view.trouble), h("div", { class: "diff" }, view.lines.map((each) => h("div", {}, h("code", {}, `${shortId(each.address)}${each.path ? `/${each.path}` : ""} `), each.older && h("del", {}, valueLine(each.older, 60)), " ", each.newer && h("ins", {}, valueLine(each.newer, 60)))))], [h("button", { class: "button", value: "", "data-first": true }, "Cancel"), h("button", { class: "button main", value: "yes" }, `Go on to merge into ${into}`)]);
+  const answer = await dialog(`What ${branch.name} changed`, [h("p", {}, view.trouble || `Of ${branch.name} since commit ${branch.at}:`), h("div", { class: "diff" }, view.lines.map((each) => h("div", {}, h("code", {}, `${shortId(each.address)}${each.path ? `/${each.path}` : ""} `), each.older && h("del", {}, valueLine(each.older, 60)), " ", each.newer && h("ins", {}, valueLine(each.newer, 60)))))], [h("button", { class: "button", value: "", "data-first": true }, "Cancel"), h("button", { class: "button main", value: "yes" }, `Go on to merge into ${into}`)]);
   if (answer === "yes" && (await perform(app, { type: "merge", into }))) app.branchesChanged();
 }
