@@ -85,11 +85,12 @@ def run_app() -> None:
 @click.option("--program", "is_program", is_flag=True, hidden=True)
 @action("dev_actions", on_server)
 def dev() -> None:
-    """Run an app with the Studio beside it, and start it again when its sources change, until Ctrl-C or SIGTERM.
+    """Run an app and its Studio, and restart it when sources change.
 
-    The app runs in a process of its own, as with `headwater run`. When a file of it changes, the process comes to where
-    it can stop, and is started again: everything it has in the space stays. A mistake that keeps it from starting is
-    shown, and the next change is awaited. Without --url, and without a *.db here, MODULE.db is used.
+    It ends with Ctrl-C or SIGTERM. The app runs in a process of its own, as with `headwater run`. When a file of it
+    changes, the process comes to where it can stop, and is started again: everything it has in the space stays. A
+    mistake that keeps it from starting is shown, and the next change is awaited. Without --url, and without a *.db
+    here, MODULE.db is used.
     """
 
 
