@@ -108,7 +108,12 @@ def _writes(table: Table, browser: Browser, nodes: int, limit: float) -> None:
             page.evaluate("location.hash = '#/graph/watched%231'")
             page.locator(".node.chosen .fact").wait_for()
             elements = page.evaluate("document.querySelectorAll('*').length")
-            table.add(f"elements in the page, {nodes:,} nodes", f"{elements:,}", f"< {ELEMENTS_MAX:,}", elements < ELEMENTS_MAX)
+            table.add(
+                f"elements in the page, {nodes:,} nodes",
+                f"{elements:,}",
+                f"< {ELEMENTS_MAX:,}",
+                elements < ELEMENTS_MAX,
+            )
             times = []
             for number in range(WRITES):
                 page.evaluate(PAINTED)
@@ -118,16 +123,20 @@ def _writes(table: Table, browser: Browser, nodes: int, limit: float) -> None:
                 times.append(page.evaluate("window.painted") - began * 1000)
         times.sort()
         median = statistics.median(times)
-        figure = f"{median:.1f} ms, p95 {times[int(len(times) * 0.95)]:.1f} ms"
+        figure = f"{median:.1f} ms, quickest {times[0]:.1f} ms, p95 {times[int(len(times) * 0.95)]:.1f} ms"
         table.add(f"write to pixel, {nodes:,} nodes, {TOUCHED} touched", figure, f"p50 < {limit:.0f}", median < limit)
 
 
 def _large_graph(table: Table, browser: Browser) -> None:
     app, _ = _program(20_000)
-    with tempfile.TemporaryDirectory() as folder, app.open(Path(folder) / "b.db") as space, Studio(space) as studio:
-        with _page(browser, studio) as page:
-            took = _screen(page, "graph", ".scene .node")
-            table.add("graph of 20,000 nodes", f"{took:.0f} ms", f"< {SCREEN_MS}", took < SCREEN_MS)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        app.open(Path(folder) / "b.db") as space,
+        Studio(space) as studio,
+        _page(browser, studio) as page,
+    ):
+        took = _screen(page, "graph", ".scene .node")
+        table.add("graph of 20,000 nodes", f"{took:.0f} ms", f"< {SCREEN_MS}", took < SCREEN_MS)
 
 
 def _many_documents(table: Table, browser: Browser) -> None:

@@ -1,6 +1,7 @@
 """A space whose every text tries to be more than a text. `python hostile.py FILE`."""
 
 import sys
+from collections.abc import Sequence
 
 import headwater as hw
 
@@ -41,7 +42,7 @@ topic = flow.topic("topic", str)
 
 @flow.consumer(topic)
 class Ask(hw.Consumer[str, str, str]):
-    def prepare(self, pending):  # type: ignore[no-untyped-def]
+    def prepare(self, pending: Sequence[hw.Event[str]]) -> hw.Plan[str]:
         if not pending:
             return hw.Plan.idle()
         return hw.Plan(pending[0].data, take=pending[:1], title=pending[0].data, ask=True)

@@ -27,7 +27,7 @@ def test_no_rule_of_axe_is_broken(screens: Screens, way: Wide) -> None:
             page.evaluate(AXE)
             result = page.evaluate("rules => axe.run({runOnly: {type: 'tag', values: rules}})", RULES)
             found += [
-                f"{name}: {each['id']}: {each['help']}: {node['html'][:160]} {node['any'][0]['message'] if node['any'] else ''}"
+                f"{name}: {each['id']}: {each['help']}: {node['html'][:160]} {node['failureSummary']}"
                 for each in result["violations"]
                 for node in each["nodes"][:3]
             ]

@@ -6,16 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import HERE, headwater, opened, studio
 from tests.browser.hostile import TEXTS
-from tests.browser.pages import shots
+from tests.browser.pages import Screens, shots
 
 pytestmark = pytest.mark.slow
-
-OURS = "a b button canvas code dd del details div dl dt h1 h2 h3 header html head body hr i img input ins kbd label li"
-"""Elements that a page may have."""
 
 
 def test_markup_scripts_and_control_characters_are_text_on_every_screen(tmp_path: Path, browser: Browser) -> None:
@@ -56,7 +53,7 @@ def test_markup_scripts_and_control_characters_are_text_on_every_screen(tmp_path
         assert len(TEXTS) == 8
 
 
-def test_policy_of_the_page_refuses_markup_from_a_script(screens, page) -> None:  # type: ignore[no-untyped-def]
+def test_policy_of_the_page_refuses_markup_from_a_script(screens: Screens, page: Page) -> None:
     screens.open(page, "overview")
     refused = page.evaluate(
         """() => {

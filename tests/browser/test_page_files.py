@@ -1,4 +1,4 @@
-"""The files of the page: small, without markup from texts, and served as they are written but for comments and spaces."""
+"""The files of the page: small, without markup from texts, and served without comments and spare spaces."""
 
 from __future__ import annotations
 
@@ -108,7 +108,10 @@ def test_every_pair_of_text_and_ground_can_be_read(theme: int) -> None:
 
 
 def test_lean_script_keeps_texts_patterns_and_templates() -> None:
-    source = "// gone\nconst a = 'b // c';  /* gone */\nconst d = /[\"/] x/g.test(a) ? `e ${ f + ` g ` } /* h */` : a / b / c;\nlet x = a + +b\n"
+    source = (
+        "// gone\nconst a = 'b // c';  /* gone */\n"
+        'const d = /["/] x/g.test(a) ? `e ${ f + ` g ` } /* h */` : a / b / c;\nlet x = a + +b\n'
+    )
     assert lean_script(source) == (
         "const a='b // c';const d=/[\"/] x/g.test(a)?`e ${ f + ` g ` } /* h */`:a / b / c;let x=a + +b\n"
     )
