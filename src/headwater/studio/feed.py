@@ -86,6 +86,7 @@ class SpaceFeed:
         self._at_ms = 0
         self._busy = ""
         self._busy_since = 0.0
+        self._has_acted = False
         self._changed_at = 0.0
         self._look_s = 0.0
         self._remembered: dict[bytes, tuple[str, bytes, object]] = {}
@@ -199,7 +200,8 @@ class SpaceFeed:
         self._watch_passes()
         if not self._listeners:
             return
-        if self._live in ("closed", "ended"):
+        has_acted, self._has_acted = self._has_acted, False
+        if self._live in ("closed", "ended") and not has_acted:
             if self._host.state(self._login, self._space) != "closed":
                 self._release()
                 self._pulse_and_notify()
@@ -314,7 +316,8 @@ class SpaceFeed:
             raise
         finally:
             self._host.record(self._login, deed, sentence, failure)
-        # Seen at once, also by the other tabs.
+        # Seen at once, also by the other tabs, and of a closed file, in which nothing else changes.
+        self._has_acted = True
         self._jobs.put(None)
         return report
 

@@ -23,9 +23,9 @@ from headwater.inspect.document_records import SetValue
 from headwater.inspect.stored_inspector import StoredInspector
 from headwater.studio import limits, logins, site
 from headwater.studio.deeds import DEEDS
-from headwater.studio.frames import SUBPROTOCOL
+from headwater.studio.page_frames import SUBPROTOCOL
 from headwater.studio.local_host import FileHost
-from headwater.studio.local_server import LocalServer
+from headwater.studio.local_server import LocalStudioServer
 from headwater.studio.static_files import static_files
 from tests.server.running import settle_in
 from tests.studio.pages import PageClient, page_of, studio_served
@@ -67,7 +67,7 @@ def _made(folder: Path) -> Path:
 
 @contextmanager
 def local(file: Path, *, read_only: bool = False) -> Iterator[Studio]:
-    with LocalServer(FileHost(str(file), read_only=read_only), port=0) as server:
+    with LocalStudioServer(FileHost(str(file), read_only=read_only), port=0) as server:
         yield Studio(server.port, server, is_local=True)
 
 
