@@ -21,7 +21,7 @@ LISTEN: Final = "127.0.0.1:8400"
 
 @click.command("studio")
 @click.argument("place", required=False, metavar="[FILE|FOLDER|URL]")
-@click.option("--read-only", is_flag=True, help="Change nothing from the page.")
+@click.option("--read-only", is_flag=True, help="Show the page, and let it change nothing.")
 @click.option("--no-browser", is_flag=True, help="Print the link, and open no browser.")
 @click.option(
     "--port",
@@ -31,7 +31,7 @@ LISTEN: Final = "127.0.0.1:8400"
 )
 @action("studio_actions", on_server)
 def serve_studio() -> None:
-    r"""Look at a space on a web page, and act on it.
+    r"""Show a space on a web page, and act on it.
 
     \b
     headwater studio shop.db

@@ -79,10 +79,10 @@ def run_app() -> None:
 @click.option("--force", is_flag=True, help="Deploy even if this gives up waiting runs or events.")
 @click.option("--ingress", metavar="HOST:PORT", help="Accept events by HTTP at this address, with HEADWATER_TOKEN.")
 @click.option("--port", type=click.IntRange(0, 65535), metavar="N", help="Serve the Studio at this port.")
-@click.option("--read-only", is_flag=True, help="Refuse every change in the Studio.")
+@click.option("--read-only", is_flag=True, help="Show the Studio read-only.")
 @click.option("--no-browser", is_flag=True, help="Print the link to the Studio, and open no browser.")
 @click.option("--no-studio", is_flag=True, help="Run without the Studio.")
-@click.option("--program", "is_program", is_flag=True, hidden=True)
+@click.option("--program", "is_program", is_flag=True, hidden=True, help="Run as the process that `dev` starts.")
 @action("dev_actions", on_server)
 def dev() -> None:
     """Run an app and its Studio, and restart it when sources change.
