@@ -208,7 +208,7 @@ def test_branch_is_forked_and_merged(acting: Acting) -> None:
     acting.done()
     assert acting.ask("get", "shop.goal")["value"] == 1000
     acting.program.kill()
-    assert {each["name"] for each in acting.ask("branches")} == {"main", "trial"}
+    assert {each["branch"] for each in acting.ask("branches")} == {"main", "trial"}
 
 
 def test_page_that_may_not_write_has_no_button_that_can_be_pressed(tmp_path: Path, browser: Browser) -> None:
