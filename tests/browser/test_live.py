@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.conftest import HERE, headwater, opened, studio
-from tests.browser.pages import Screens
+from tests.browser.pages import Screens, shots
 
 pytestmark = pytest.mark.slow
 
@@ -84,3 +85,33 @@ def test_link_works_once_and_its_code_is_taken_out_of_the_address(screens: Scree
     assert "c=" not in page.url
     assert page.evaluate("document.cookie") == ""
     context.close()
+
+
+def test_change_is_followed_from_the_write_to_the_last_function(tmp_path: Path, browser: Browser) -> None:
+    with (
+        opened(HERE / "shop.py", tmp_path / "shop.db") as program,
+        studio(program.file, browser) as screens,
+        screens.page() as page,
+    ):
+        screens.open(page, "graph")
+        page.get_by_role("button", name="Record").click()
+        expect(page.get_by_role("button", name="End recording")).to_be_visible()
+        headwater("set", "shop.vat", "7", file=program.file)
+        page.get_by_role("button", name="Follow it").click()
+        expect(page).to_have_url(re.compile(r"pass=\d+"))
+        steps = page.get_by_label("Step", exact=True)
+        expect(steps).to_be_visible()
+        said = []
+        last = int(steps.get_attribute("max") or 0)
+        for number in range(last + 1):
+            expect(page.locator(".player > .num")).to_have_text(f"{number + 1} of {last + 1}")
+            said.append(page.locator(".player .said").inner_text())
+            if number < last:
+                page.get_by_role("button", name="Next step").click()
+        whole = "\n".join(said)
+        assert "tax" in whole
+        assert "dashboard" in whole
+        lit = page.locator(".scene .node:not(.faded)").evaluate_all("all => all.map(e => e.ariaLabel.split(' ')[0])")
+        assert {"tax", "dashboard"} <= set(lit)
+        assert "stock_alert" not in lit
+        shots(page, "follow")

@@ -4,6 +4,8 @@
 import { iconPath, s, signOf, visible } from "../lib/dom.js";
 
 const FAR = 0.42; // below this zoom no text can be read: flat colours on a canvas
+const NARROW = 600;
+const READABLE = 0.7;
 const FEW = 60; // so few boxes are always SVG
 const MARGIN = 240; // around the view, so that panning finds what it needs
 const ZOOM = [0.05, 2];
@@ -85,6 +87,7 @@ export class Scene {
     const { clientWidth: w, clientHeight: h } = this.#host;
     const z = Math.max(Math.min((w - 48) / this.#size[0], (h - 48) / this.#size[1], 1.1), ZOOM[0]);
     this.#view = { z, x: (w - this.#size[0] * z) / 2, y: (h - this.#size[1] * z) / 2 };
+    if (w < NARROW && z < READABLE) this.#view = { z: READABLE, x: 12, y: 12 }; // a phone shows its beginning
     this.draw();
   }
 
