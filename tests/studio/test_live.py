@@ -224,6 +224,7 @@ def state_after(page: PageClient, live: str) -> dict[str, Any]:
     return delta
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
 def test_a_program_that_ends_leaves_its_last_picture_and_one_that_opens_makes_it_live(
     file: str, end: signal.Signals

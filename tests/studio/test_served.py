@@ -312,8 +312,8 @@ def test_an_owner_sees_the_functions_of_a_program_that_has_the_space_open(server
         count.value = 2
         change = page.delta()
         assert change["partial"], "states only: the structure is the same"
-        page.socket.send('{"t":"unwatch","n":1}')
-        assert runs_of(page.ask("graph"), "double") == 2
+        page.send(t="unwatch", n=1)
+        until(lambda: runs_of(page.ask("graph"), "double") == 2, "the run is shown")
 
 
 def test_functions_are_not_live_for_who_does_not_own_the_space(server: Server) -> None:
