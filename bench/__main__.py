@@ -22,6 +22,7 @@ from bench import (
     resume,
     spaces,
     store,
+    studio,
     sync,
     walk,
     workflows,
@@ -42,6 +43,7 @@ TABLES: dict[str, Callable[[Table], None]] = {
     "sync": sync.measure,
     "spaces": spaces.measure,
     "collections": collections_table.measure,
+    "studio": studio.measure,
 }
 
 QUICK: dict[str, Callable[[Table], None]] = {

@@ -7,6 +7,7 @@ from collections.abc import Generator, Iterator
 
 import pytest
 
+from tests.browser.finding import warning
 from tests.support import compiled, halves
 from tests.support.surroundings import exit_soon, interruptible, limited, loggers_restored, scrub, spaces_closed
 
@@ -72,6 +73,13 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
     with limited(f"what follows {item.nodeid}"):
         return (yield)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    line = warning()
+    if line:
+        terminalreporter.section("browser", red=True)
+        terminalreporter.line(line, red=True)
 
 
 @pytest.hookimpl(trylast=True)

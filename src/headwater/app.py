@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Mapping
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, Unpack
 
@@ -41,7 +42,7 @@ from headwater.runtime.error_report import ErrorMode, OnError
 from headwater.runtime.lease import Lease
 from headwater.runtime.opening import Opening
 from headwater.runtime.opening_steps import begin
-from headwater.runtime.options import DemandPolicy, OpenOptions, Options, Where, options_for_opening
+from headwater.runtime.options import DemandPolicy, Inspect, OpenOptions, Options, Where, options_for_opening
 from headwater.runtime.tracebacks import install
 from headwater.runtime.type_records import keep_types
 from headwater.scheduler.scheduler_limits import FAILED_MAX
@@ -224,6 +225,7 @@ class App(AppNeeds, CollectionVerb):
         tls: SSLContext | None = None,
         resolve: Where | None = None,
         retain: Mapping[str, Duration] | None = None,
+        inspect: Inspect = "owner",
         apart: bool = False,
     ) -> Space:
         """Open a space for this app, from plain code.
@@ -251,6 +253,7 @@ class App(AppNeeds, CollectionVerb):
             tls: A TLS context, for certificates that the system does not know.
             resolve: Where spaces that links name are looked for: a folder, or a function from an id to a file.
             retain: How long receipts and sessions are kept: `{"receipts": "90d", "sessions": "90d"}`.
+            inspect: Whether owners may ask at the server what the functions of this program do: `"owner"` or `"off"`.
             apart: Whether its transactions are not shared with other apps that are open there in this thread.
 
         Returns:
@@ -293,6 +296,7 @@ class App(AppNeeds, CollectionVerb):
             tls=tls,
             resolve=resolve,
             retain=retain,
+            inspect=inspect,
             apart=apart,
         )
         return self.open_with(url, options)
@@ -365,6 +369,7 @@ class App(AppNeeds, CollectionVerb):
         tls: SSLContext | None = None,
         resolve: Where | None = None,
         retain: Mapping[str, Duration] | None = None,
+        inspect: Inspect = "owner",
         apart: bool = False,
     ) -> AsyncOpening:
         """Open a space for this app, from code in an event loop.
@@ -390,6 +395,7 @@ class App(AppNeeds, CollectionVerb):
             tls: A TLS context, for certificates that the system does not know.
             resolve: Where spaces that links name are looked for: a folder, or a function from an id to a file.
             retain: How long receipts and sessions are kept: `{"receipts": "90d", "sessions": "90d"}`.
+            inspect: Whether owners may ask at the server what the functions of this program do: `"owner"` or `"off"`.
             apart: Whether the opening is apart from other apps at the same space, as in `open`.
 
         Returns:
@@ -436,24 +442,17 @@ class App(AppNeeds, CollectionVerb):
             tls=tls,
             resolve=resolve,
             retain=retain,
+            inspect=inspect,
             apart=apart,
         )
         return self.aopen_with(url, options)
 
-    def aopen_with(
-        self, url: str | PathLike[str] | None, options: Options, kind: type[LoopOpening] | None = None
-    ) -> AsyncOpening:
+    def aopen_with(self, url: Url, options: Options, kind: type[LoopOpening] | None = None) -> AsyncOpening:
         """As `aopen`, with all options in one record."""
         from headwater.host.async_opening import AsyncOpening  # noqa: PLC0415  # plain programs need not load asyncio
 
-        return AsyncOpening(
-            self,
-            options,
-            host_parts(OpeningInspection),
-            share=lambda: self._share(url, options),
-            place=lambda: place_of(url, options),
-            kind=kind,
-        )
+        share, place = partial(self._share, url, options), partial(place_of, url, options)
+        return AsyncOpening(self, options, host_parts(OpeningInspection), share=share, place=place, kind=kind)
 
     def run(
         self,
@@ -474,6 +473,7 @@ class App(AppNeeds, CollectionVerb):
         tls: SSLContext | None = None,
         resolve: Where | None = None,
         retain: Mapping[str, Duration] | None = None,
+        inspect: Inspect = "owner",
     ) -> None:
         """Open a space and keep it open until Ctrl-C or SIGTERM ends the process.
 
@@ -496,6 +496,7 @@ class App(AppNeeds, CollectionVerb):
             tls: A TLS context, for certificates that the system does not know.
             resolve: Where spaces that links name are looked for: a folder, or a function from an id to a file.
             retain: How long receipts and sessions are kept: `{"receipts": "90d", "sessions": "90d"}`.
+            inspect: Whether owners may ask at the server what the functions of this program do: `"owner"` or `"off"`.
 
         Raises:
             SpaceHeldError: HW202. Another process has this file open.
@@ -517,6 +518,7 @@ class App(AppNeeds, CollectionVerb):
             tls=tls,
             resolve=resolve,
             retain=retain,
+            inspect=inspect,
         )
         with lasting(), Stay() as stay, self.open_with(url, options, stay.wake) as opened:
             if self._workflows:

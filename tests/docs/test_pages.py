@@ -77,6 +77,7 @@ BUDGETS = {
     "guide/errors.md": 500,
     "guide/testing.md": 700,
     "guide/inspect.md": 800,
+    "guide/studio.md": 800,
     "operate/*.md": 500,
     "reference/file-format.md": 600,
     "reference/*.md": 600,

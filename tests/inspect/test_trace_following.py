@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.inspect import socket_service, sockets
+from headwater.inspect import followers, socket_service, sockets
 from headwater.inspect.function_records import GetTrace
 from tests.support.open_spaces import STAYING, Counter, ask_one, call, call_when_ready, end, running, socket_ready, tell
 
@@ -84,7 +84,7 @@ def test_a_follower_that_does_not_read_misses_records_and_delays_no_other(
     counter: Counter, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(socket_service, "UNREAD_MAX", 1)
-    monkeypatch.setattr(socket_service, "RECORDS_MAX", 10)
+    monkeypatch.setattr(followers, "RECORDS_MAX", 10)
     with counter.app.open(file) as space:
         with call_when_ready(file) as caller:
             heard = caller.follow()

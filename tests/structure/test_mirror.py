@@ -7,6 +7,7 @@ from tests.structure.project import PACKAGE, ROOT
 BESIDE = {
     "app": "what an author sees of an app as a whole (`app.py`)",
     "bench": "the benchmarks",
+    "browser": "the pages of the Studio, in a real browser",
     "docs": "documents and examples",
     "regress": "plans of worlds that failed once",
     "sim": "the simulator of whole systems",

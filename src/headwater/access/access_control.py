@@ -250,6 +250,11 @@ class AccessControl:
         )
         return self._local
 
+    @property
+    def local_grant(self) -> Grant | None:
+        """The grant of the server's own user, if there is one."""
+        return self._local
+
     def dismiss_local(self) -> None:
         """Withdraw the local token, open connections included."""
         self._local = None

@@ -16,6 +16,32 @@ F = TypeVar("F", bound=Callable[..., Any])
 LISTEN: Final = "127.0.0.1:8400"
 
 
+# --- studio ---------------------------------------------------------------------------------------------------
+
+
+@click.command("studio")
+@click.argument("place", required=False, metavar="[FILE|FOLDER|URL]")
+@click.option("--read-only", is_flag=True, help="Show the page, and let it change nothing.")
+@click.option("--no-browser", is_flag=True, help="Print the link, and open no browser.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    metavar="N",
+    help="Listen at this port. Default: the first free one from 8411.",
+)
+@action("studio_actions", on_server)
+def serve_studio() -> None:
+    r"""Show a space on a web page, and act on it.
+
+    \b
+    headwater studio shop.db
+    headwater studio --read-only --no-browser shop.db
+    headwater studio ws://host:8400/shop
+
+    Only you can open the page: its link works once, for 60 seconds. A program may have the file open or not.
+    """
+
+
 # --- serve ----------------------------------------------------------------------------------------------------
 
 
@@ -44,6 +70,7 @@ LISTEN: Final = "127.0.0.1:8400"
     "--origin", "origins", multiple=True, metavar="URL", help="Accept connections from web pages of this origin."
 )
 @click.option("--no-create", is_flag=True, help="Serve only the spaces that exist.")
+@click.option("--studio", "has_studio", is_flag=True, help="Serve the Studio at /studio/, for people with a token.")
 @click.option(
     "--spaces-max",
     type=click.IntRange(1, 100_000),
@@ -75,6 +102,7 @@ def serve() -> None:
     \b
     headwater serve --store spaces/
     headwater serve --store spaces/ --listen 0.0.0.0:8400 --tls-cert cert.pem --tls-key key.pem
+    headwater serve --store spaces/ --studio
 
     Programs open them with app.open("ws://HOST:PORT/SPACE"). Those of the same user on this machine need no token;
     others need one of `headwater token create`.
@@ -82,6 +110,7 @@ def serve() -> None:
     \b
     Pages: /healthz  the process is alive      /metrics  numbers, for Prometheus
            /readyz   it accepts requests       /spaces/{space}/backup  a copy, for owners
+           /studio/  the Studio, with --studio
     POST /spaces/{space}/topics/WORKFLOW/TOPIC   an event (JSON, with an Idempotency-Key)
     POST /spaces/{space}/inspect   a question about the space, or a command (JSON)
 

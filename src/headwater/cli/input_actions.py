@@ -15,9 +15,9 @@ from headwater.cli.workflow_actions import report_done
 from headwater.cli.workflow_hints import ago, clock, record_of
 from headwater.cli.workflow_syntax import INPUT
 from headwater.errors import UsageError
+from headwater.inspect.command_sentences import input_sentence, publish_sentence
 from headwater.inspect.paging import newest
-from headwater.inspect.workflow_records import ControlInput, ListInputs, PublishEvent, PublishReport
-from headwater.values.text import count_text
+from headwater.inspect.workflow_records import ControlInput, ListInputs, PublishEvent
 from headwater.workflow.wording.views import InputView
 
 # --- inputs ---------------------------------------------------------------------------------------------------
@@ -50,12 +50,6 @@ def _state(view: InputView, now: int) -> str:
     return {"pending": "waits", "parked": "put aside"}.get(view.status, view.status)
 
 
-_DONE: Final = {
-    "skip": ("{title} is skipped: {events} not handled any more", "event of it is", "events of it are"),
-    "retry": ("{title} waits again: {events} been put aside", "event of it, which had", "events of it, which had"),
-}
-
-
 def control_input(*, act: Literal["skip", "retry"], number: int, target: Target, form: Form) -> None:
     """Carry out a command about one input."""
     with target.inspector() as inspector:
@@ -63,23 +57,13 @@ def control_input(*, act: Literal["skip", "retry"], number: int, target: Target,
     view = done.input
     assert view is not None
     record = {**record_of(view), "act": f"{act}_input", "count": done.count, "then": done.then}
-    sentence, *events = _DONE[act]
-    text = sentence.format(title=view.title, events=count_text(done.count, *events))
     plain = (view.id, view.status, done.count, done.then)
-    report_done(target, done, form, sentence=f"{text}. {done.then}", record=record, plain=plain)
+    report_done(target, done, form, sentence=input_sentence(act, done), record=record, plain=plain)
 
 
 # --- publish --------------------------------------------------------------------------------------------------
 
 _WORDS: Final = 3
-
-_STATUS: Final = {
-    "pending": "it still waits",
-    "reserved": "a run is at it",
-    "consumed": "it was handled",
-    "skipped": "it was skipped",
-    "parked": "it was put aside because of failures",
-}
 
 
 def publish_event(*, words: tuple[str, ...], name: str | None, title: str, target: Target, form: Form) -> None:
@@ -100,7 +84,7 @@ def publish_event(*, words: tuple[str, ...], name: str | None, title: str, targe
     event = done.event
     record = {"workflow": done.flow.name, **record_of(event), "hosted": done.is_hosted, "then": done.then}
     plain = (event.id, event.news, done.then)
-    report_done(target, done, form, sentence=_sentence(done), record=record, plain=plain)
+    report_done(target, done, form, sentence=publish_sentence(done), record=record, plain=plain)
     if form is None and is_terminal() and not event.checked and event.news != "known":
         note("no program has it open, so whether this is what the topic holds is seen when it is consumed")
 
@@ -111,16 +95,3 @@ def _value(text: str) -> str:
     except UsageError as error:
         hint = f"; text is written in quotes: '{json.dumps(text)}'" if text.isprintable() and text != "-" else ""
         raise UsageError(f"{error.message}{hint}") from None
-
-
-def _sentence(done: PublishReport) -> str:
-    event = done.event
-    address = f"{done.flow.name}.{event.topic}"
-    match event.news:
-        case "new":
-            return f"published to {address} as {event.id}. {done.then}"
-        case "changed":
-            return f"{event.id} was published to {address} before, still waits, and has the new value. {done.then}"
-        case "known":
-            status = _STATUS.get(event.status, event.status)
-            return f"{event.id} was published to {address} before: {status}, and nothing has changed"

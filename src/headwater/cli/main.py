@@ -21,6 +21,8 @@ from headwater.host.standard_streams import ReaderGoneError, abandon, finish, se
 SECTIONS: Final[dict[str, dict[str, str]]] = {
     "Start": {
         "run": "workflow_syntax:run_app",
+        "dev": "workflow_syntax:dev",
+        "studio": "care_syntax:serve_studio",
     },
     "Data": {
         "ls": "data_syntax:list_documents",

@@ -18,6 +18,7 @@ from headwater.cli.target import Target
 from headwater.cli.workflow_actions import report_done
 from headwater.cli.workflow_hints import answers, clock, due, hint_lines, record_of
 from headwater.cli.workflow_syntax import RUN, WAITING_RUN
+from headwater.inspect.command_sentences import run_sentence
 from headwater.inspect.paging import newest
 from headwater.inspect.workflow_records import DecideRun, ListRuns, RunAction, RunsPage, ShowRun
 from headwater.runtime.workflows.process_user import process_user
@@ -204,18 +205,6 @@ def show_run(*, number: int, timeline: bool, target: Target, form: Form) -> None
 
 # --- decisions ------------------------------------------------------------------------------------------------
 
-_DONE: Final[dict[RunAction, str]] = {
-    "approve": "approved: {what}; run {run} goes on",
-    "reject": "rejected: {what}; what it was about is skipped",
-    "retry": "it is tried again: {what}",
-    "cancel": "cancelled: {what}; what it was about is skipped",
-    "abandon": "put aside: {what}; its result is kept, and the workflow goes on without it",
-    "applied": "it happened: {what}; run {run} goes on from there",
-    "not_applied": "it did not happen: {what}; it is planned anew",
-    "skip": "skipped: {what}; run {run} goes on without it",
-    "again": "whether it happened is looked up once more: {what}",
-}
-
 
 def decide_run(
     *, act: RunAction, number: int, by: str, reason: str, target: Target, form: Form, value: str = "null"
@@ -226,9 +215,10 @@ def decide_run(
         done = inspector.do(command)
     run = done.run
     assert run is not None
-    sentence = _DONE[act].format(run=run.id, what=run.title or f"what {run.handler} does")
     record = {**record_of(run), "act": act}
-    report_done(target, done, form, sentence=sentence, record=record, plain=(run.id, run.state, run.outcome))
+    report_done(
+        target, done, form, sentence=run_sentence(act, done), record=record, plain=(run.id, run.state, run.outcome)
+    )
 
 
 def reconcile_run(

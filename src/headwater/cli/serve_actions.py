@@ -14,7 +14,7 @@ from typing import Final
 import click
 
 from headwater.access.private_files import opened_up
-from headwater.cli.output import note
+from headwater.cli.output import is_terminal, note
 from headwater.cli.target import listen_address
 from headwater.host.space_files import files_of, spaces_in
 from headwater.host.standard_streams import last
@@ -24,6 +24,9 @@ from headwater.server.server import Server, Serving, end_on
 from headwater.server.server_log import set_up
 from headwater.store.backends.sqlite_file import save_memory
 from headwater.store.retention import Retention
+from headwater.studio.limits import LINK_S
+from headwater.studio.served_host import ServedHost
+from headwater.studio.served_pages import SOCKET, own_link, studio_pages
 from headwater.values.text import listed_text
 
 _SHOWN: Final = 3
@@ -44,6 +47,7 @@ def serve(
     hosts: tuple[str, ...],
     origins: tuple[str, ...],
     no_create: bool,
+    has_studio: bool,
     spaces_max: int,
     kept: tuple[str, ...],
     log: str,
@@ -60,8 +64,11 @@ def serve(
     _allow_descriptors()
     save_memory()
     sys.setswitchinterval(SWITCH_S)
+    hosts_of_pages: list[ServedHost] = []
     server = Server(
         Serving(
+            more_pages=studio_pages(hosts_of_pages.append) if has_studio else None,
+            page_sockets=(SOCKET,) if has_studio else (),
             store=store,
             host=host,
             port=port,
@@ -85,6 +92,9 @@ def serve(
 
     def started() -> None:
         say(f"serving {store} at {server.url}; Ctrl-C ends it", "server started")
+        for studio in hosts_of_pages:
+            if log != "json" and not quiet:
+                note(_studio_line(server, studio))
         _warn(store, log, quiet=quiet)
 
     async def run() -> None:
@@ -93,6 +103,15 @@ def serve(
 
     machine().run(run())
     say("the server has ended; everything that was acknowledged is on disk", "server ended")
+
+
+def _studio_line(server: Server, studio: ServedHost) -> str:
+    """Where the Studio is. The link for the user of the server is shown on a terminal only: it is a right."""
+    grant = server.access.local_grant
+    if grant is None or not is_terminal(sys.stderr):
+        return f"the Studio is at {server.url.replace('ws', 'http', 1)}/studio/"
+    link = own_link(studio, grant, server.url)
+    return f"the Studio: {link} (the link works once, for {LINK_S:.0f} s; later log in with a token)"
 
 
 def _retention(given: tuple[str, ...]) -> Retention | None:

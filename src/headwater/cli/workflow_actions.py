@@ -14,6 +14,7 @@ from headwater.cli.output import Form, Grid, Line, Picture, Record, Table
 from headwater.cli.target import Target
 from headwater.cli.workflow_hints import ago, due, flow_hints, hint_lines, record_of
 from headwater.cli.workflow_syntax import WORKFLOW
+from headwater.inspect.command_sentences import workflow_sentence
 from headwater.inspect.inspector import Inspector
 from headwater.inspect.workflow_records import ControlWorkflow, FlowReport, ListWorkflows, WorkflowAction, WorkflowsPage
 from headwater.machine import machine
@@ -204,15 +205,6 @@ def _facts(view: FlowView, now: int, *, hosted: bool) -> list[tuple[str, str]]:
 
 # --- control --------------------------------------------------------------------------------------------------
 
-_DONE: Final[dict[WorkflowAction, str]] = {
-    "pause": "{name} is paused: nothing is started, and what comes in waits",
-    "resume": "{name} goes on",
-    "now": "{name} looks for something to do now",
-    "archive": "{name} is archived; `workflow ls --all` shows it",
-    "restore": "{name} is back, and paused; `workflow resume` lets it go on",
-    "reprocess": "{events} of {name} that had been put aside wait again",
-}
-
 
 def control_workflow(*, act: WorkflowAction, name: str, target: Target, form: Form) -> None:
     """Carry out a command about one workflow."""
@@ -220,7 +212,7 @@ def control_workflow(*, act: WorkflowAction, name: str, target: Target, form: Fo
         done = inspector.do(ControlWorkflow(workflow=name, action=act))
     flow = done.flow
     record = {**record_of(flow), "act": act, "count": done.count}
-    sentence = _DONE[act].format(name=flow.name, events=count_text(done.count, "event"))
+    sentence = workflow_sentence(act, done)
     report_done(target, done, form, sentence=sentence, record=record, plain=(flow.name, flow.intent, flow.state))
 
 

@@ -68,6 +68,32 @@ def run_app() -> None:
     """
 
 
+# --- dev ------------------------------------------------------------------------------------------------------
+
+
+@click.command("dev")
+@click.argument("name", metavar="MODULE:APP")
+@click.option(
+    "--concurrency", type=click.IntRange(1, 1000), metavar="N", help="Run at most N workflows at the same time."
+)
+@click.option("--force", is_flag=True, help="Deploy even if this gives up waiting runs or events.")
+@click.option("--ingress", metavar="HOST:PORT", help="Accept events by HTTP at this address, with HEADWATER_TOKEN.")
+@click.option("--port", type=click.IntRange(0, 65535), metavar="N", help="Serve the Studio at this port.")
+@click.option("--read-only", is_flag=True, help="Show the Studio read-only.")
+@click.option("--no-browser", is_flag=True, help="Print the link to the Studio, and open no browser.")
+@click.option("--no-studio", is_flag=True, help="Run without the Studio.")
+@click.option("--program", "is_program", is_flag=True, hidden=True, help="Run as the process that `dev` starts.")
+@action("dev_actions", on_server)
+def dev() -> None:
+    """Run an app and its Studio, and restart it when sources change.
+
+    It ends with Ctrl-C or SIGTERM. The app runs in a process of its own, as with `headwater run`. When a file of it
+    changes, the process comes to where it can stop, and is started again: everything it has in the space stays. A
+    mistake that keeps it from starting is shown, and the next change is awaited. Without --url, and without a *.db
+    here, MODULE.db is used.
+    """
+
+
 # --- workflows ------------------------------------------------------------------------------------------------
 
 

@@ -38,6 +38,7 @@ def remote_lease(url: str, app: str, options: Options) -> Lease:
         create=options.create,
         local=None if options.local is None else Path(options.local),
         on_error=chosen(options.on_error),
+        inspect=options.inspect != "off",
     )
     lease = Lease(storage, None)
     lease.is_sole = True

@@ -43,7 +43,7 @@ from headwater.store.document import StoredDocument
 from headwater.store.space_identity import SpaceIdentity
 from headwater.sync.client_listener import count_by_session
 from headwater.sync.client_session import Answer, ClientPhase, Item
-from headwater.sync.frames import AskChanged, AskObservations, AskShifted, Open, SpaceOpened
+from headwater.sync.frames import AskChanged, AskObservations, AskShifted, Look, Open, SpaceOpened
 from headwater.sync.server_session import Close
 from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId, SpaceId
 from headwater.values.space_ids import is_space_id
@@ -65,7 +65,9 @@ class RemoteStorage:
         create: bool = True,
         local: Path | None = None,
         on_error: OnError = log_error,
+        inspect: bool = False,
     ) -> None:
+        """`inspect`: owners of the space may ask at the server what the functions of this program do."""
         self.url = url
         self.name = url.space
         self.groups = 0
@@ -91,6 +93,10 @@ class RemoteStorage:
         self._disowned = False
         self._closing = Closing(url)
         self._is_derived: Callable[[DocKey], bool] = lambda _: False
+        self._inspect = inspect
+        # Answers such a question: JSON of the question to JSON of the answer. Set by the openings.
+        self.answer_look: Callable[[str], str] | None = None
+        self._is_looking = machine().lock()
         self.run_cache = RemoteRunCache(self._ask, self._note)
         openings().add(self)
 
@@ -130,7 +136,7 @@ class RemoteStorage:
         self, branch: BranchId, wake: Callable[[], None] | None, openings: int = 1
     ) -> tuple[ServerLink, ReplicaPort]:
         port = self._port = ReplicaPort(self, branch, wake)
-        opening = Open(self.name, branch, self._actor, create=self._create)
+        opening = Open(self.name, branch, self._actor, create=self._create, inspect=self._inspect)
         link = self._link = ServerLink(
             self.url,
             opening,
@@ -142,6 +148,7 @@ class RemoteStorage:
             changed=self._changed,
         )
         self._fetching = DocumentFetch(link, branch, self._deliver)
+        link.session.on_look = self._look
         link.session.stays = self._folder is not None
         link.session.room = 0 if self._folder is not None else OPENING_BYTES
         link.session.attempts = openings * ATTEMPTS
@@ -166,6 +173,23 @@ class RemoteStorage:
             self._local.serve(replica)
         register(self, str(self.url), is_file=False)
         return replica
+
+    def _look(self, look: Look) -> None:
+        """Answer a look of the server, in a thread: functions may run meanwhile. One at a time."""
+        answer = self.answer_look
+        if answer is None or not self._is_looking.acquire(blocking=False):
+            self.link.seen(look.number, "")
+            return
+
+        def work() -> None:
+            try:
+                text = answer(look.question)
+            finally:
+                self._is_looking.release()
+            with suppress(ClosedError):
+                self.link.seen(look.number, text)
+
+        machine().thread(work, name=f"headwater-look-{self.name}").start()
 
     def _go_on(
         self,

@@ -30,6 +30,7 @@ from headwater.sync.client_session import Answer, ClientPhase, ClientSession, It
 from headwater.sync.frame_limits import FRAME_BYTES_MAX, OFFLINE_MAX
 from headwater.sync.frames import (
     FromClient,
+    LookAnswer,
     Open,
     Proof,
     Welcome,
@@ -284,6 +285,10 @@ class ServerLink:
     def ask_soon(self, frame: Question, done: Callable[[Answer | HeadwaterError], None] | None) -> None:
         """Send a question; the thread calls `done`. Without it, documents are delivered like changes."""
         self._soon(lambda: self.session.ask(frame, done))
+
+    def seen(self, number: int, answer: str) -> None:
+        """Send the answer to a look of the server, as long as it is connected. Any thread."""
+        self._soon(lambda: self.send(LookAnswer(number, answer)) if self.phase is ClientPhase.LIVE else None)
 
     def assume(self, doc: DocKey) -> None:
         """Assume that a document does not exist."""

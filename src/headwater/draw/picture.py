@@ -54,6 +54,8 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
     tip: str = ""
     space: str = ""
     """The name of the other space that it belongs to."""
+    members: tuple[str, ...] = ()
+    """The ids of all that it represents, if these are several."""
 
 
 class Arrow(msgspec.Struct, frozen=True):
@@ -91,14 +93,21 @@ class _Group(msgspec.Struct, frozen=True):
         return self.members[0].space
 
 
-def picture(snapshot: Snapshot, boxes: int = BOXES_MAX, arrows: int = ARROWS_MAX) -> Picture:
-    """The picture of a snapshot. Boxes keep the order of the snapshot: documents, then nodes."""
+def picture(
+    snapshot: Snapshot, boxes: int = BOXES_MAX, arrows: int = ARROWS_MAX, shared_from: int | None = None
+) -> Picture:
+    """The picture of a snapshot. Boxes keep the order of the snapshot: documents, then nodes.
+
+    `shared_from`: so many instances of one function share a box, also if there is room for a box each.
+    """
     groups = [_Group("document", _family(source.address, ":"), -1, (source,)) for source in snapshot.sources]
     groups += [_Group(node.kind, _family(node.name, "("), node.rank, (node,)) for node in snapshot.nodes]
     total = len(groups)
     if len({group.members[0].id for group in groups}) < total:
         raise InvariantError(f"two nodes of a snapshot of {snapshot.space!r} have the same id", space=snapshot.space)
     circles = circular((edge.source, edge.target) for edge in snapshot.edges if edge.kind == "data")
+    if shared_from is not None:
+        groups = _share(groups, shared_from)
     groups = _fold(groups, boxes)
     found, strays = _arrows(snapshot, groups, circles)
     while len(found) > arrows and boxes > 1:
@@ -132,6 +141,16 @@ def _family(name: str, mark: str) -> str:
     """The function of `row(3)`, the class of `person:8f3a`; nothing for any other name."""
     family, found, _ = name.partition(mark)
     return family if found else ""
+
+
+def _share(groups: list[_Group], least: int) -> list[_Group]:
+    """Merge the instances of each function that has at least so many."""
+    counts: dict[Hashable, int] = {}
+    family = next(_keys(groups))
+    for group in groups:
+        key = family(group)
+        counts[key] = counts.get(key, 0) + 1
+    return _merge(groups, lambda group: key if counts[key := family(group)] >= least else None, 0)
 
 
 def _fold(groups: list[_Group], limit: int) -> list[_Group]:
@@ -270,4 +289,5 @@ def _shared_box(group: _Group) -> Box:
         notes=() if group.family or not nodes else (span,),
         tip=node_captions.group_tip(name, [*states, span] if nodes else ["documents, written by no node"], all_names),
         space=node_captions.inert(group.space),
+        members=tuple(member.id for member in group.members),
     )

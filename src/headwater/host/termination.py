@@ -44,9 +44,17 @@ class Termination:
         for number, handler in self._before.items():
             signal.signal(number, handler if handler is not None else signal.SIG_DFL)
 
+    def request(self) -> None:
+        """Ask the process to end, as the first signal does. Thread-safe."""
+        if not self.is_near:
+            self._announce()
+
     def _hear(self, _number: int, _frame: FrameType | None) -> None:
         if self.is_near:
             self._end_now()
+        self._announce()
+
+    def _announce(self) -> None:
         self.is_near = True
         for wake in self._wakers:
             # The loop may have ended.

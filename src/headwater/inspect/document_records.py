@@ -137,6 +137,8 @@ class SetValue(Command[WriteReport], frozen=True, kw_only=True, tag="set"):
     """Create the space if it does not exist."""
     force: bool = False
     """Store a value although it does not fit the types of its collection. For owners."""
+    unless_after: int | None = None
+    """Refuse with a conflict if the document was written after this commit."""
 
     @property
     def deletes(self) -> bool:

@@ -11,8 +11,9 @@ from typing import Final
 import msgspec
 
 from headwater.cells.rejection import refusal
-from headwater.errors import AddressError, InvariantError, NotFoundError, RejectedError
+from headwater.errors import AddressError, ConflictError, InvariantError, NotFoundError, RejectedError
 from headwater.host.storage import Storage
+from headwater.inspect import space_reading
 from headwater.inspect.document_reading import read_document
 from headwater.inspect.document_records import (
     DOCUMENTS_MAX,
@@ -25,13 +26,15 @@ from headwater.inspect.document_records import (
     WriteReport,
 )
 from headwater.inspect.lookup import find_branch, key_prefixes, missing_document, missing_value
+from headwater.inspect.space_records import SpaceQuestion
 from headwater.inspect.stored_events import SYSTEM, is_system
 from headwater.runtime.attached_replica import AttachedReplica
 from headwater.runtime.type_checks import check_document, check_write, declared_in
 from headwater.runtime.type_records import PREFIX, Declared
 from headwater.store.browsing import keys, read_seq
 from headwater.store.collection_record import kind_of, record_doc
-from headwater.store.commit import Committed, DeleteDoc, Operation, PatchDoc, Refused, SetDoc
+from headwater.store.collection_rules import Access
+from headwater.store.commit import Committed, Conflict, DeleteDoc, Operation, PatchDoc, Read, Refused, SetDoc
 from headwater.store.engine import Engine
 from headwater.values.address import address_text, parse_address, settle_path
 from headwater.values.codec import from_json, to_json
@@ -44,9 +47,14 @@ PAGE_BYTES: Final = 1024 * 1024
 
 
 def answer(
-    storage: Storage, branch: str, question: DocumentQuestion, may_see: Callable[[DocKey], bool] | None = None
+    storage: Storage,
+    branch: str,
+    question: DocumentQuestion | SpaceQuestion,
+    may_see: Callable[[DocKey], bool] | None = None,
 ) -> object:
     """The answer from an open store. `may_see`: only these documents exist for the asker."""
+    if isinstance(question, SpaceQuestion):
+        return space_reading.answer(storage, branch, question, may_see)
     if isinstance(question, ListDocuments):
         return storage.call(lambda engine: documents_page(engine, branch, question, may_see))
     doc, _ = parse_address(question.address)
@@ -101,12 +109,14 @@ def _listed(engine: Engine, branch: BranchId, question: ListDocuments) -> Iterat
 # --- writing --------------------------------------------------------------------------------------------------
 
 
-def write(storage: Storage, branch: str, command: SetValue) -> WriteReport:
-    """Write by one commit, which is on disk at return. Raises what rejects it."""
+def write(storage: Storage, branch: str, command: SetValue, access: Access | None = None) -> WriteReport:
+    """Write by one commit, which is on disk at return. Raises what rejects it. `access`: what the writer may do."""
     doc, _ = parse_address(command.address)
     is_new = not storage.call(lambda engine: engine.head)
     on = storage.call(lambda engine: find_branch(engine, branch))
     replica = storage.attach(branch=on)
+    if access is not None:
+        replica.act_with(access)
     try:
         if command.value is MISSING and replica.read(doc) is ABSENT:
             raise storage.call(lambda engine: missing_document(engine, doc, on, None))
@@ -116,7 +126,7 @@ def write(storage: Storage, branch: str, command: SetValue) -> WriteReport:
     return WriteReport(seq=seq, changed=changed, made_space=storage.name if is_new else "")
 
 
-def write_through(replica: AttachedReplica, command: SetValue, declared: Declared) -> tuple[Seq, bool]:
+def write_through(replica: AttachedReplica, command: SetValue, declared: Declared) -> tuple[Seq, bool]:  # noqa: C901  # one case for each verdict
     """Write by one commit of a replica. Returns its number, and whether it changed a value."""
     doc, steps = parse_address(command.address)
     delete = command.value is MISSING
@@ -135,7 +145,7 @@ def write_through(replica: AttachedReplica, command: SetValue, declared: Declare
     try:
         if not _is_member(replica, doc):
             check_write(declared, operation, root, path)
-        pending = replica.commit([operation])
+        pending = replica.commit([operation], reads=_reads(command, doc))
     except AddressError as error:
         raise AddressError(f"in document {address_text(doc)}: {error.message}", **error.facts) from None
     replica.sync()
@@ -148,8 +158,19 @@ def write_through(replica: AttachedReplica, command: SetValue, declared: Declare
             raise InvariantError("a commit that was waited for has no verdict")
         case Refused() as refused if isinstance(coded := refusal(refused), RejectedError):
             raise coded
+        case Conflict() as conflict if command.unless_after is not None:
+            name = address_text(doc)
+            message = f"{name} was written after commit {command.unless_after}, which was shown"
+            raise ConflictError(
+                f"{message}; `headwater history {name}` tells what was written", doc=doc, reason=conflict.reason
+            )
         case rejected:
             raise RejectedError(rejected.reason)
+
+
+def _reads(command: SetValue, doc: DocKey) -> tuple[Read, ...]:
+    """A read of the document at the commit that was shown: a later write of it is a conflict."""
+    return () if command.unless_after is None else (Read(doc, (), Seq(command.unless_after)),)
 
 
 def _is_member(replica: AttachedReplica, doc: DocKey) -> bool:

@@ -45,6 +45,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     wait_ms: int = WAIT_MS
     actor: str = ""
     """At a server: the user who owns the documents."""
+    live: bool = False
+    """At a server: a page that asks again and again. For owners, programs answer about their functions."""
 
 
 class ErrorRecord(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ import msgspec
 
 from headwater.inspect.request import Question
 from headwater.machine import machine
-from headwater.scheduler.inspect.graph_snapshot import NodeKindName, Snapshot
+from headwater.scheduler.inspect.graph_snapshot import NodeKindName, NodeView, Snapshot
 
 NODES_MAX: Final = 20_000
 """Nodes in one answer. Reading them stops a program for half a second at most."""
@@ -223,4 +223,22 @@ class GetTrace(Question[tuple[TraceView, ...]], frozen=True, kw_only=True, tag="
     """Only records of this kind."""
 
 
-FunctionQuestion: TypeAlias = GetGraph | ExplainNode | GetActivity | GetCounts | GetResume | GetTrace
+class ChangesView(OpeningView, frozen=True, kw_only=True):
+    """The nodes that have changed since an earlier look, and all handlers."""
+
+    seq: int = 0
+    structure: int = 0
+    """Grows when nodes come or go, or read something else: then the whole graph has to be asked for."""
+    look: int = 0
+    """For the next question."""
+    nodes: tuple[NodeView, ...] = ()
+
+
+class GetChanges(Question[tuple[ChangesView, ...]], frozen=True, kw_only=True, tag="changes"):
+    """The nodes that have changed. Costs what has changed, and little for each other node."""
+
+    look: int = 0
+    """`look` of an earlier answer; 0: none, and no nodes are sent."""
+
+
+FunctionQuestion: TypeAlias = GetChanges | GetGraph | ExplainNode | GetActivity | GetCounts | GetResume | GetTrace

@@ -6,14 +6,18 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from headwater.inspect.declared_records import DeclaredQuestion, RefetchResource
 from headwater.inspect.document_records import DocumentQuestion, SetValue
 from headwater.inspect.envelope import VERSION, Request
 from headwater.inspect.event_records import EventCommand, EventQuestion
 from headwater.inspect.function_records import FunctionQuestion
+from headwater.inspect.space_records import ChangeBranch, GetPulse, SpaceQuestion
 from headwater.inspect.workflow_records import WorkflowCommand, WorkflowQuestion
 
-AnyQuestion: TypeAlias = FunctionQuestion | EventQuestion | DocumentQuestion | WorkflowQuestion
-AnyCommand: TypeAlias = SetValue | EventCommand | WorkflowCommand
+AnyQuestion: TypeAlias = (
+    FunctionQuestion | EventQuestion | DocumentQuestion | SpaceQuestion | GetPulse | DeclaredQuestion | WorkflowQuestion
+)
+AnyCommand: TypeAlias = SetValue | RefetchResource | ChangeBranch | EventCommand | WorkflowCommand
 
 
 class IncomingRequest(Request, frozen=True, kw_only=True):

@@ -15,9 +15,10 @@ import msgspec
 
 from headwater.declare.resources.resource_captions import why_requested
 from headwater.errors import UsageError
-from headwater.inspect.function_records import Activity, Explanation, Missed, TakenOver, WhyView
+from headwater.inspect.function_records import Activity, ChangesView, Explanation, Missed, TakenOver, WhyView
 from headwater.inspect.live_events import handler_activities
 from headwater.inspect.names import function_of, is_called, kind_of
+from headwater.inspect.node_changes import NodeChanges
 from headwater.inspect.opening_port import OpeningPort, is_of
 from headwater.inspect.snapshot import StoredOpening
 from headwater.machine import machine
@@ -130,8 +131,13 @@ def opening_fields(opening: OpeningPort, *, busy: bool) -> dict[str, Any]:
         "actor": opening.space.actor or "",
         "at_ms": int(machine().time() * 1000),
         "busy": busy,
-        "running": (*_handled_now(opening), *(node.name for node in list(opening.space.scheduler.runner.stack))),
+        "running": running_now(opening),
     }
+
+
+def running_now(opening: OpeningPort) -> tuple[str, ...]:
+    """Functions that are running, outermost first."""
+    return (*_handled_now(opening), *(node.name for node in list(opening.space.scheduler.runner.stack)))
 
 
 def _nodes(opening: OpeningPort) -> list[Node]:
@@ -162,6 +168,24 @@ def snapshot_of(opening: OpeningPort) -> Snapshot:
             msgspec.structs.replace(node, in_flight=True) if node.id in at_work else node for node in snapshot.nodes
         )
     return msgspec.structs.replace(snapshot, at_ms=int(machine().time() * 1000), nodes=nodes)
+
+
+def changes_of(opening: OpeningPort, fields: dict[str, Any], look: int) -> ChangesView:
+    """The nodes that have changed since an earlier look."""
+    if opening.changes is None:
+        opening.changes = NodeChanges()
+    changes, scheduler = opening.changes, opening.space.scheduler
+    seen(lambda: changes.look(opening.space))
+    at_work = {node.id for node in list(scheduler.runner.stack)}
+    chosen = changes.since(look) if look else []
+    views = seen(lambda: scheduler.inspect.get_node_views(chosen)) or ()
+    return ChangesView(
+        **fields,
+        seq=opening.space.replica.seq,
+        structure=changes.structure,
+        look=changes.looks,
+        nodes=tuple(msgspec.structs.replace(view, in_flight=True) if view.id in at_work else view for view in views),
+    )
 
 
 def drawn(opening: OpeningPort, form: str) -> str:

@@ -7,8 +7,17 @@ from typing import Any, Final, TypeVar
 
 from headwater.errors import ClosedError, UsageError
 from headwater.host.system_clock import SystemClock
-from headwater.inspect import documents, live_delivery, live_events, live_functions, workflow_commands, workflow_queries
+from headwater.inspect import (
+    documents,
+    live_declared,
+    live_delivery,
+    live_events,
+    live_functions,
+    workflow_commands,
+    workflow_queries,
+)
 from headwater.inspect import function_records as records
+from headwater.inspect.declared_records import DeclaredQuestion, RefetchResource
 from headwater.inspect.document_records import DocumentQuestion, SetValue
 from headwater.inspect.envelope import WAIT_MS, TraceLine
 from headwater.inspect.event_records import EventCommand, EventReport, ListEvents, ListPieces, ShowEvent
@@ -18,6 +27,8 @@ from headwater.inspect.inspector import AnsweringInspector
 from headwater.inspect.names import InspectScope, check_space, labelled
 from headwater.inspect.opening_port import OpeningPort
 from headwater.inspect.request import Question
+from headwater.inspect.space_reading import change_branch
+from headwater.inspect.space_records import ChangeBranch, GetPulse, Pulse, SpaceQuestion
 from headwater.inspect.workflow_records import WorkflowQuestion
 from headwater.machine import machine
 from headwater.runtime.workflows.hub import Hub, hub_of
@@ -65,15 +76,19 @@ class LiveInspector(AnsweringInspector):
 
     # -- questions -----------------------------------------------------------------------------------------
 
-    def answer(self, question: AnyQuestion) -> object:
+    def answer(self, question: AnyQuestion) -> object:  # noqa: PLR0911  # one for each kind of questions
         """Answer within a bounded time."""
         if isinstance(question, FunctionQuestion):
             return self._functions(question)
         self._check_open()
-        if isinstance(question, DocumentQuestion):
+        if isinstance(question, DocumentQuestion | SpaceQuestion):
             live_events.settle_disk(self._openings[0])
             return documents.answer(self._openings[0].storage, self._scope.branch, question)
+        if isinstance(question, DeclaredQuestion):
+            return live_declared.answer(self._openings, question, self._wait_s)
         match question:
+            case GetPulse():
+                return self._pulse()
             case ListEvents():
                 return self._events(question)
             case ShowEvent():
@@ -83,6 +98,18 @@ class LiveInspector(AnsweringInspector):
             case _:
                 apps = tuple(opening.app for opening in self._openings if opening.space.is_main)
                 return workflow_queries.answer(self._hub(), question, apps)
+
+    def _pulse(self) -> Pulse:
+        head = self._openings[0].storage.call(lambda engine: engine.head)
+        marks = [*map(live_functions.mark_of, self._openings), workflow_queries.mark_of(self._hub())]
+        running = [name for opening in self._openings for name in live_functions.running_now(opening)]
+        return Pulse(
+            space=self._openings[0].space.name,
+            mark=f"{head};{';'.join(marks)}",
+            seq=head,
+            at_ms=int(machine().time() * 1000),
+            running=tuple(running),
+        )
 
     def _functions(self, question: FunctionQuestion) -> tuple[OpeningView, ...]:
         """One view for each opening, or for that of one app."""
@@ -133,6 +160,11 @@ class LiveInspector(AnsweringInspector):
         self._check_open()
         if isinstance(command, SetValue):
             return documents.write(self._openings[0].storage, self._scope.branch, command)
+        if isinstance(command, RefetchResource):
+            return live_declared.refetch(self._openings, command, self._wait_s)
+        if isinstance(command, ChangeBranch):
+            live_events.settle_disk(self._openings[0])
+            return change_branch(self._openings[0].storage, self._scope.branch, command)
         return workflow_commands.carry_out(self._hub(), command)
 
 
@@ -146,6 +178,8 @@ def _view(opening: OpeningPort, label: str, question: FunctionQuestion, wait_s: 
         match question:
             case records.GetGraph():
                 return _graph(opening, fields, question.limit)
+            case records.GetChanges():
+                return live_functions.changes_of(opening, fields, question.look)
             case records.ExplainNode():
                 return live_functions.explain(opening, fields, question.node)
             case records.GetActivity():

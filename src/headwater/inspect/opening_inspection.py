@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from typing import Final
 
 from headwater.host.storage import Storage, storage_of
+from headwater.inspect import relayed_looks
 from headwater.inspect.live_functions import drawn, last_state
+from headwater.inspect.node_changes import NodeChanges
 from headwater.inspect.snapshot import StoredOpening, store_opening
 from headwater.inspect.sockets import socket_registry
 from headwater.runtime.attached_replica import AttachedReplica
@@ -35,13 +37,18 @@ class OpeningInspection:
         self.after: Callable[[], None] = _nothing
         self._lock = space.lock
         self._lease = lease
+        self.changes: NodeChanges | None = None
+        """Since the first question of a Studio; None: there was none."""
         self.is_in_memory = lease.path is None
+        self.file = lease.path or ""
         self._is_complete = True
         self._last_state: StoredOpening | None = None
         self._names: dict[str, str] = {}
         self._closers: list[Callable[[], None]] = []
         if lease.path is not None:
             self._closers.append(socket_registry().enter(self, lease.path))
+        # Of a space of a server, which asks for its owners.
+        self._end_looks = relayed_looks.join(lease.storage, self)
 
     @contextmanager
     def locked(self, wait_s: float) -> Iterator[bool]:
@@ -85,6 +92,8 @@ class OpeningInspection:
 
     def close(self) -> None:
         """Refuse further questions, and read the last state. Idempotent."""
+        if self._end_looks is not None:
+            self._end_looks()
         if self._closers:
             self._closers.pop()()
             with self.locked(_END_S) as has_lock:

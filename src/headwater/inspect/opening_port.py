@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from headwater.host.storage import Storage
+from headwater.inspect.node_changes import NodeChanges
 from headwater.runtime.inspection_port import InspectedSpace
 from headwater.scheduler.events.event import HandlerRecord
 from headwater.scheduler.graph.node import Node
@@ -21,6 +22,8 @@ class OpeningPort(Protocol):
     branch: str
     now: Callable[[], float]
     """The monotonic clock of its scheduler, in milliseconds."""
+    changes: NodeChanges | None
+    """What changed since the first question of a Studio; None: there was none."""
     wall: Callable[[], Millis]
     """The time since 1970, in milliseconds."""
 

@@ -37,8 +37,13 @@ def inspector_for(
     app: str | None = None,
     branch: str = "main",
     token: str | None = None,
+    brief: bool = False,
 ) -> Inspector:
-    """The inspector of a space. Nothing is opened before the first question. Raises UsageError."""
+    """The inspector of a space. Nothing is opened before the first question. Raises UsageError.
+
+    `brief`: for a page that asks again and again. A closed file is held for a moment only, and a program that opens it
+    meanwhile waits for that; at a server, programs answer about their functions.
+    """
     url = url if url is not None else space_files.default_url()
     scope = InspectScope(space=space or "", app=app or "", branch=branch)
     if is_server(url):
@@ -46,8 +51,8 @@ def inspector_for(
         space_files.locate("memory:", place.space)  # refuses what is no name
         from headwater.inspect.server_inspector import ServerInspector  # noqa: PLC0415  # with sockets and sessions
 
-        return ServerInspector(place, token, InspectScope(app=scope.app, branch=branch))
-    return LocalInspector(url, space, scope)
+        return ServerInspector(place, token, InspectScope(app=scope.app, branch=branch), live=brief)
+    return LocalInspector(url, space, scope, brief=brief)
 
 
 def reach(
@@ -72,7 +77,8 @@ def reach(
 class LocalInspector(ClosingInspector):
     """The inspector of a file: it asks the process that has the file open, or opens the file."""
 
-    def __init__(self, url: str, space: str | None, scope: InspectScope) -> None:
+    def __init__(self, url: str, space: str | None, scope: InspectScope, *, brief: bool = False) -> None:
+        self._brief = brief
         self._url = url
         self._space = space
         self._scope = scope
@@ -120,6 +126,9 @@ class LocalInspector(ClosingInspector):
         if self._found is None:
 
             def stored() -> ClosedFile:
+                path = space_files.locate(self._url, self._space).path if self._brief else None
+                if path is not None and machine().files.is_file(path):
+                    return ClosedFile(space_files.open_for_reading(path, self.close), self._scope)
                 return ClosedFile(open_space(self._url, self._space, create=create), self._scope)
 
             self._found = reach(self._url, self._space, stored, self._scope)

@@ -69,7 +69,11 @@ _response: Final = msgspec.json.Decoder(Response)
 class ServerInspector(AnsweringInspector):
     """The inspector of one space of a server. Every question has its own session or request."""
 
-    def __init__(self, url: ServerUrl, token: str | None = None, scope: InspectScope | None = None) -> None:
+    def __init__(
+        self, url: ServerUrl, token: str | None = None, scope: InspectScope | None = None, *, live: bool = False
+    ) -> None:
+        """`live`: for a page that asks again and again; programs that have the space open answer, too."""
+        self._live = live
         self._url = url
         self._token = token
         self._scope = scope or InspectScope()
@@ -91,9 +95,9 @@ class ServerInspector(AnsweringInspector):
                     return stored_events.shown(read, question.event, space_id)
             case ListDocuments() | GetHistory():
                 text = question.prefix if isinstance(question, ListDocuments) else question.address
-                request = Request(scope=self._scope, ask=question, actor=_actor_in(text))
+                request = Request(scope=self._scope, ask=question, actor=_actor_in(text), live=self._live)
             case _:
-                request = Request(scope=self._scope, ask=question)
+                request = Request(scope=self._scope, ask=question, live=self._live)
         return self._post(request).read(question, self._whose())
 
     def carry_out(self, command: AnyCommand) -> object:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Final, TypeVar
 
 import msgspec
@@ -105,6 +106,23 @@ class SocketInspector(ClosingInspector):
 
     def close(self) -> None:
         """End the connection."""
+        self._connection.close()
+
+    def wait_for_pass(self) -> Iterator[None]:
+        """Yields at once, and then after each pass, as soon as the caller is ready for the next. Until it is closed."""
+        while True:
+            try:
+                self._request(Request(scope=self._scope, follow="pulse")).check(self._whose())
+                yield
+                self._connection.settimeout(None)
+                self._read_line()
+            except (ConnectionError, ClosedError):
+                return
+
+    def end(self) -> None:
+        """End the connection while another thread waits for it."""
+        with suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
         self._connection.close()
 
     def _whose(self) -> str:

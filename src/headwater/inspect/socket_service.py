@@ -9,26 +9,23 @@ from __future__ import annotations
 import selectors
 import socket
 from collections import deque
-from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from select import select
 from typing import Final
 
-import msgspec
-
 from headwater.errors import HeadwaterError
 from headwater.host import socket_paths
 from headwater.host.wake_pipe import WakePipe
-from headwater.inspect.envelope import VERSION, ErrorRecord, Response, TraceLine, answered
+from headwater.inspect.envelope import VERSION, ErrorRecord, Response, answered
+from headwater.inspect.followers import PULSE, PulseFollower, TraceFollower, line_of
 from headwater.inspect.function_records import GetTrace
 from headwater.inspect.incoming import AnyCommand, IncomingRequest, read_request
-from headwater.inspect.live_functions import since_1970
 from headwater.inspect.live_inspector import LiveInspector
 from headwater.inspect.opening_port import OpeningPort
 from headwater.inspect.sockets import LINGER_S, LOOK_S, FileSocket, SocketRegistry, log
 from headwater.machine import machine
-from headwater.scheduler.trace import TRACE_KINDS, TraceRecord
+from headwater.scheduler.trace import TRACE_KINDS
 from headwater.values.author_text import describe
 
 PEERS_MAX: Final = 32
@@ -40,68 +37,10 @@ REQUEST_MAX: Final = 32 * 1024 * 1024
 UNREAD_MAX: Final = 1024 * 1024
 """Unread bytes of a follower. Beyond them, records wait; then some are left out."""
 
-RECORDS_MAX: Final = 10_000
-"""Records that wait for one follower."""
-
 _CHUNK: Final = 256 * 1024
 
 _SOON_S: Final = 0.5
 """Seconds that the end of the program waits for commands: less than it waits for the thread."""
-
-
-class TraceFollower:
-    """Records of the openings of one file that wait to be sent to one peer."""
-
-    def __init__(self, kind: str, waker: WakePipe) -> None:
-        self._kind = TRACE_KINDS.get(kind)
-        self._waker = waker
-        self._records: deque[tuple[OpeningPort, TraceRecord]] = deque(maxlen=RECORDS_MAX)
-        self._recorded = 0
-        self._sent = 0
-        self._ends: dict[OpeningPort, Callable[[], None]] = {}
-        # The openings of functions, by the id in records; renewed when one is not found.
-        self._homes: dict[str, object] = {}
-
-    def listen_to(self, openings: list[OpeningPort]) -> None:
-        """Record the steps of these openings, and of no others."""
-        for opening in openings:
-            if opening not in self._ends:
-                self._ends[opening] = opening.space.scheduler.on_trace(partial(self._record, opening))
-        for opening in [opening for opening in self._ends if opening not in openings]:
-            self._ends.pop(opening)()
-
-    def _record(self, opening: OpeningPort, record: TraceRecord) -> None:
-        """Called during a pass: must not block or raise."""
-        if (self._kind is None or type(record) is self._kind) and self._is_of(opening, record.node):
-            self._records.append((opening, record))
-            self._recorded += 1
-            self._waker.wake()
-
-    def _is_of(self, opening: OpeningPort, function: str) -> bool:
-        """Whether a record is about the opening: apps that share a runtime share its trace.
-
-        Records of no function, or of a removed one, are those of the first of these openings.
-        """
-        scheduler = opening.space.scheduler
-        sharing = [each for each in tuple(self._ends) if each.space.scheduler is scheduler]
-        if function not in self._homes:
-            self._homes = {node.id: node.spec.home for node in tuple(scheduler.registry.nodes)}
-            self._homes |= {each.id: each.spec.home for each in tuple(scheduler.streams.handlers.values())}
-        home = self._homes.get(function)
-        return home is opening.space if home is not None else opening in sharing[:1] or not sharing
-
-    def lines(self, room: int) -> Iterator[bytes]:
-        """The waiting records, within `room` bytes."""
-        while self._records and room > 0:
-            opening, record = self._records.popleft()
-            self._sent += 1
-            missed = self._recorded - self._sent - len(self._records)
-            if missed > 0:
-                self._sent += missed
-                yield _line(TraceLine(app=opening.app, missed=missed))
-            line = _line(TraceLine(app=opening.app, record=since_1970(opening, record)))
-            room -= len(line)
-            yield line
 
 
 class SocketPeer:
@@ -114,7 +53,7 @@ class SocketPeer:
         # No line ends before this position.
         self.searched = 0
         self.unsent = bytearray()
-        self.follower: TraceFollower | None = None
+        self.follower: TraceFollower | PulseFollower | None = None
         # A command is being carried out: further requests wait for it.
         self.is_busy = False
 
@@ -255,7 +194,7 @@ class SocketService:
             peer.searched = 0
             response = self._answer(peer, line)
             if response is not None:
-                peer.unsent += _line(response)
+                peer.unsent += line_of(response)
         if not peer.is_busy:
             peer.searched = len(peer.received)
 
@@ -296,10 +235,14 @@ class SocketService:
         return answered(inspector.ask(question), pid=self._pid, mark=mark)
 
     def _follow(self, peer: SocketPeer, openings: list[OpeningPort], kind: str) -> Response:
-        if kind and kind not in TRACE_KINDS:
+        if kind and kind not in TRACE_KINDS and kind != PULSE:
             return self._unknown(kind)
         if peer.follower is not None:
-            peer.follower.listen_to([])
+            peer.follower.stop()
+        if kind == PULSE:
+            peer.follower = PulseFollower(self._waker)
+            peer.follower.listen_to(openings)
+            return Response(v=VERSION, pid=self._pid)
         peer.follower = TraceFollower(kind, self._waker)
         peer.follower.listen_to(openings)
         return Response(v=VERSION, pid=self._pid)
@@ -320,7 +263,7 @@ class SocketService:
         if peer not in self._peers:
             return
         peer.is_busy = False
-        peer.unsent += _line(response)
+        peer.unsent += line_of(response)
         try:
             self._answer_all(peer)
             self._send(peer)
@@ -335,7 +278,7 @@ class SocketService:
     def _unknown(self, kind: str) -> Response:
         return self._refused(f"{kind!r} is no kind of trace; there are {', '.join(TRACE_KINDS)}")
 
-    def _tell(self, peer: SocketPeer, follower: TraceFollower) -> None:
+    def _tell(self, peer: SocketPeer, follower: TraceFollower | PulseFollower) -> None:
         """Send new records, also of new openings."""
         with self._registry.lock:
             openings = list(peer.file_socket.openings)
@@ -359,7 +302,7 @@ class SocketService:
         if peer not in self._peers:
             return
         if peer.follower is not None:
-            peer.follower.listen_to([])
+            peer.follower.stop()
         with self._registry.lock:
             self._peers.remove(peer)
             self._selector.unregister(peer.connection)
@@ -369,12 +312,8 @@ class SocketService:
         """Close everything, when the thread ends or in a forked child."""
         for peer in self._peers:
             if peer.follower is not None:
-                peer.follower.listen_to([])
+                peer.follower.stop()
             peer.connection.close()
         for listener in self._listeners.values():
             listener.close()
         self._peers, self._listeners = [], {}
-
-
-def _line(record: Response | TraceLine) -> bytes:
-    return msgspec.json.encode(record) + b"\n"

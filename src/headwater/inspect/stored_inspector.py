@@ -15,6 +15,7 @@ from headwater.host.storage import Storage
 from headwater.host.system_clock import SystemClock
 from headwater.inspect import documents, stored_events, stored_pieces, workflow_commands, workflow_queries
 from headwater.inspect import function_records as records
+from headwater.inspect.declared_records import DeclaredQuestion, RefetchResource
 from headwater.inspect.document_records import DocumentQuestion, SetValue
 from headwater.inspect.envelope import TraceLine
 from headwater.inspect.event_records import (
@@ -36,9 +37,12 @@ from headwater.inspect.names import InspectScope, check_space, is_called, labell
 from headwater.inspect.observed_functions import observed_openings
 from headwater.inspect.request import Question
 from headwater.inspect.snapshot import StoredOpening, stored_openings
+from headwater.inspect.space_reading import change_branch
+from headwater.inspect.space_records import ChangeBranch, GetPulse, Pulse, SpaceQuestion
 from headwater.inspect.workflow_records import WorkflowQuestion
 from headwater.runtime.workflows.hub import Hub, hub_of
 from headwater.scheduler.inspect.smaller_snapshots import fewer
+from headwater.store.collection_rules import Access
 from headwater.store.engine import Engine
 from headwater.store.resumption import observations_size
 from headwater.store.space_identity import identity_of
@@ -59,13 +63,18 @@ class StoredInspector(AnsweringInspector):
         origin: Origin = "file",
         may_see: Callable[[DocKey], bool] | None = None,
         actor: str | None = None,
+        access: Access | None = None,
     ) -> None:
-        """`may_see`: the documents that exist for the asker; None: all. `actor`: the asker; None: any user."""
+        """`may_see`: the documents that exist for the asker; None: all. `actor`: the asker; None: any user.
+
+        `access`: what the asker may write; None: everything.
+        """
         self._storage = storage
         self._scope = scope or InspectScope()
         self._origin: Origin = origin
         self._may_see = may_see
         self._actor = actor
+        self._access = access
         check_space(storage.name, self._scope.space)
 
     def changes(self, question: Callable[[A | None], Question[A]]) -> Iterator[A | None]:
@@ -96,14 +105,24 @@ class StoredInspector(AnsweringInspector):
 
     # -- questions -----------------------------------------------------------------------------------------
 
-    def answer(self, question: AnyQuestion) -> object:
+    def answer(self, question: AnyQuestion) -> object:  # noqa: PLR0911  # one for each kind of questions
         """Answer from the store."""
         call = self._storage.call
         if isinstance(question, FunctionQuestion):
             return self._functions(question)
-        if isinstance(question, DocumentQuestion):
+        if isinstance(question, DocumentQuestion | SpaceQuestion):
             return documents.answer(self._storage, self._scope.branch, question, self._may_see)
+        if isinstance(question, DeclaredQuestion):
+            # They are known where the app is open.
+            return ()
         match question:
+            case GetPulse():
+                return Pulse(
+                    space=self._storage.name,
+                    mark=self.mark(),
+                    seq=call(lambda engine: engine.head),
+                    at_ms=SystemClock().now_ms(),
+                )
             case ListEvents():
                 listing = stored_events.waiting if question.waiting else stored_events.failed
                 listing = stored_events.leaving if question.outgoing else listing
@@ -152,7 +171,7 @@ class StoredInspector(AnsweringInspector):
         }
         return [each for each, newest in found if newest > stored.get(each.app, -1)]
 
-    def _view(
+    def _view(  # noqa: PLR0911  # one for each question
         self, opening: StoredOpening, label: str, question: FunctionQuestion, *, is_observed: bool
     ) -> OpeningView:
         known = {name: getattr(opening, name) for name in OpeningState.__struct_fields__}
@@ -162,6 +181,9 @@ class StoredInspector(AnsweringInspector):
             case records.GetGraph():
                 snapshot = None if opening.snapshot is None else fewer(opening.snapshot, question.limit)
                 return records.GraphView(**fields, snapshot=snapshot)
+            case records.GetChanges():
+                # Nothing changes while no program has it open.
+                return records.ChangesView(**fields)
             case records.ExplainNode():
                 whys = [
                     why for why in opening.whys if is_called(why.id, why.name, question.node, opening.app, why.piece)
@@ -191,7 +213,11 @@ class StoredInspector(AnsweringInspector):
         """Carry out in the store."""
         match command:
             case SetValue():
-                return documents.write(self._storage, self._scope.branch, command)
+                return documents.write(self._storage, self._scope.branch, command, self._access)
+            case RefetchResource():
+                raise UsageError("no program has the space open, so nothing can be requested")
+            case ChangeBranch():
+                return change_branch(self._storage, self._scope.branch, command)
             case DropEvent():
                 return self._drop(command.event)
             case SendEvent() | RedeliverEvent():
@@ -202,6 +228,8 @@ class StoredInspector(AnsweringInspector):
     def _drop(self, name: str) -> EventReport:
         event = stored_events.droppable(self._storage.call(lambda engine: self._event(engine, name)))
         replica = self._storage.attach(branch=self._scope.branch)
+        if self._access is not None:
+            replica.act_with(self._access)
         try:
             stored_events.drop(replica, event.event)
             replica.sync()

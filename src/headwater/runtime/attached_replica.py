@@ -83,6 +83,8 @@ class ReplicaPort:
         self.inbox: deque[Delivered] = deque()
         # Values are stored although they do not fit the types of their collection.
         self.forces = False
+        # What the commits may do; None: everything, as this process has the file.
+        self.access: Access | None = None
 
     def load(self, doc: DocKey, through: Seq) -> StoredDocument | None:
         """The document as of a sequence number; from the engine's cache if it was not written since."""
@@ -98,7 +100,12 @@ class ReplicaPort:
 
     def submit(self, submission: Submission) -> None:
         """Queue a commit. A plain program helps to decide a full group; an event loop is never blocked."""
-        if self.forces:
+        access = self.access
+        if access is not None:
+            # Only owners may force.
+            is_forced = self.forces and access.may_own
+            submission.access = Access(access.may_write, access.may_own, access.roles, access.actor, is_forced)
+        elif self.forces:
             submission.access = FORCED
         self._storage.submit(submission, helps=self._wake is None)
 
@@ -136,6 +143,10 @@ class AttachedReplica(Replica):
     def force(self, forces: bool = True) -> None:  # noqa: FBT001, FBT002  # says what it is
         """From now on, whether to commit values although they do not fit the types of their collection."""
         self._port.forces = forces
+
+    def act_with(self, access: Access) -> None:
+        """From now on, what commits may do: they are another user's."""
+        self._port.access = access
 
     def read(self, doc: DocKey) -> Maybe:
         """The document with pending commits applied."""

@@ -28,6 +28,9 @@ DemandPolicy: TypeAlias = Literal["lazy", "eager"]
 """Whether computations run only while observed, or always."""
 
 
+Inspect: TypeAlias = Literal["owner", "off"]
+"""Who may ask a server what the functions of a program do."""
+
 Where: TypeAlias = "str | PathLike[str] | Callable[[str], str | PathLike[str] | None]"
 """Where spaces are looked for by their ids: a folder, or a function from an id to a file."""
 
@@ -52,6 +55,7 @@ class OpenOptions(TypedDict, total=False):
     apart: bool
     resolve: Where | None
     retain: Mapping[str, Duration] | None
+    inspect: Inspect
 
 
 @dataclass(slots=True, kw_only=True)
@@ -77,6 +81,8 @@ class Options:
     resolve: Where | None = None
     # How long receipts and sessions are kept, by their words.
     retain: Mapping[str, Duration] | None = None
+    # Of a space of a server: who may ask there what the functions of this program do.
+    inspect: Inspect = "owner"
     # A clock in milliseconds that never goes back.
     now: Callable[[], float] = field(default_factory=lambda: machine().steady_ms)
 
@@ -126,6 +132,7 @@ class Options:
         if where is not None and not callable(where) and not is_folder:
             raise UsageError(f"resolve={where!r}: a folder, or a function from an id to a file, is expected")
         self.kept = retention_of(self.retain, "retain")
+        _check_inspect(self.inspect)
         check_handler(self.on_console)
         kept: object = self.keep_failed
         if type(kept) is not int or kept < 0:
@@ -140,6 +147,11 @@ def options_for_opening(given: OpenOptions) -> Options:
             raise TypeError(f"App.opening() got an unexpected keyword argument {name!r}")
     given.setdefault("on_error", "raise")
     return Options(**given)
+
+
+def _check_inspect(inspect: object) -> None:
+    if inspect not in ("owner", "off"):
+        raise UsageError(f"inspect={inspect!r} is not known: 'owner' or 'off' is expected", inspect=inspect)
 
 
 def retention_of(given: Mapping[str, Duration] | None, what: str) -> Retention | None:

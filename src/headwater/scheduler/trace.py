@@ -185,7 +185,7 @@ TraceListener: TypeAlias = Callable[[TraceRecord], None]
 class Trace:
     """Stores trace records and calls listeners. `on` is checked before a record is made."""
 
-    __slots__ = ("_count", "_kinds", "_listeners", "_records", "on")
+    __slots__ = ("_count", "_kinds", "_listeners", "_records", "_watchers", "on", "passed")
 
     def __init__(self) -> None:
         self.on = False
@@ -194,6 +194,26 @@ class Trace:
         self._records: dict[type[TraceRecord], deque[tuple[int, TraceRecord]]] = {}
         self._count = 0
         self._listeners: tuple[TraceListener, ...] = ()
+        self._watchers: tuple[Callable[[], None], ...] = ()
+        # Called at the end of each pass; None: there is nothing to call. It makes no record.
+        self.passed: Callable[[], None] | None = None
+
+    def on_pass(self, watcher: Callable[[], None]) -> Callable[[], None]:
+        """Call `watcher` at the end of each pass. Much cheaper than a listener. Returns the function that ends it."""
+        # Wrapped, as a listener is.
+        entry: Callable[[], None] = lambda: watcher()  # noqa: E731, PLW0108
+        self._watchers = (*self._watchers, entry)
+        self.passed = self._pass_ended
+
+        def end() -> None:
+            self._watchers = tuple(other for other in self._watchers if other is not entry)
+            self.passed = self._pass_ended if self._watchers else None
+
+        return end
+
+    def _pass_ended(self) -> None:
+        for watcher in self._watchers:
+            watcher()
 
     def emit(self, record: TraceRecord) -> None:
         """Store a record if its kind is enabled, and call the listeners."""

@@ -52,6 +52,15 @@ class Authenticator:
         self._said = RepeatLimiter()
 
     @property
+    def sockets(self) -> tuple[ServerSocket, ...]:
+        """The connections of programs."""
+        return tuple(self._sockets)
+
+    def count_of(self, grant_id: str) -> int:
+        """The number of connections with a grant."""
+        return self._of_grant.get(grant_id, 0)
+
+    @property
     def connections(self) -> int:
         """The number of connections."""
         return len(self._sockets)

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from headwater.server.server_limits import BODY_S, GREETING_S, HALF_OPEN_MAX
 
@@ -24,6 +25,8 @@ class Handshakes(H11Protocol):
     """Maximum size of `begun`; above it, the oldest is closed."""
     begun: ClassVar[dict[Handshakes, None]]
     """Connections with an incomplete request, oldest first."""
+    page_sockets: ClassVar[frozenset[bytes]] = frozenset()
+    """Paths at which an upgrade is answered by a page, and not by a session of a program."""
 
     def __init__(self, *args: Any, **keywords: Any) -> None:  # noqa: ANN401  # as uvicorn calls it
         super().__init__(*args, **keywords)
@@ -31,10 +34,11 @@ class Handshakes(H11Protocol):
         self._in_body = False
 
     @classmethod
-    def bound(cls, half_open_max: int | None = None) -> type[Handshakes]:
+    def bound(cls, half_open_max: int | None = None, page_sockets: frozenset[bytes] = frozenset()) -> type[Handshakes]:
         """The class for one server."""
         half_open_max = HALF_OPEN_MAX if half_open_max is None else half_open_max
-        return type("BoundHandshakes", (cls,), {"begun": {}, "half_open_max": half_open_max})
+        fields = {"begun": {}, "half_open_max": half_open_max, "page_sockets": page_sockets}
+        return type("BoundHandshakes", (cls,), fields)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
@@ -57,6 +61,11 @@ class Handshakes(H11Protocol):
                 self._begin(BODY_S)
         else:
             self._finish()
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        if event.target.partition(b"?")[0] in self.page_sockets:
+            self.ws_protocol_class = WebSocketsSansIOProtocol
+        super().handle_websocket_upgrade(event)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._finish()

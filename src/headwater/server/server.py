@@ -7,12 +7,12 @@ import logging
 import signal
 import socket
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Protocol, Self
 
 import uvicorn
 
@@ -25,9 +25,10 @@ from headwater.machine import Future, Thread, machine
 from headwater.server.authenticator import Authenticator
 from headwater.server.folder_lock import FolderLock, check_free
 from headwater.server.handshakes import Handshakes
+from headwater.server.pages.backup_page import Backups
 from headwater.server.pages.health_page import Health, write_trouble
 from headwater.server.pages.routes import web_app
-from headwater.server.server_limits import DRAIN_S, GREETING_S, SPACES_MAX
+from headwater.server.server_limits import DRAIN_S, GREETING_S, PAGE_MESSAGE_MAX, SPACES_MAX
 from headwater.server.spaces.served_spaces import ServedSpaces
 from headwater.server.spaces.server_socket import ServerSocket
 from headwater.store.backends.sqlite_file import check_library
@@ -35,6 +36,8 @@ from headwater.store.retention import Retention
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
+
+    from starlette.routing import BaseRoute
 
 log: Final = logging.getLogger("headwater.server")
 
@@ -46,6 +49,14 @@ PORT_MAX: Final = 65_535
 
 STARTED_S: Final = 30.0
 """How long to wait for the start in a thread."""
+
+
+class MorePages(Protocol):
+    """Makes further pages of a server, behind the same checks of Host and Origin."""
+
+    def __call__(self, authenticator: Authenticator, backups: Backups, url: str, /) -> Sequence[BaseRoute]:
+        """The routes. Called in the event loop of the server, when it starts."""
+        ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,6 +79,9 @@ class Serving:
     spaces_max: int = SPACES_MAX
     # How long receipts are kept.
     kept: Retention | None = None
+    # Further pages, and the paths of their WebSockets.
+    more_pages: MorePages | None = None
+    page_sockets: tuple[str, ...] = ()
 
 
 class _Uvicorn(uvicorn.Server):
@@ -217,10 +231,13 @@ class Server:
     def _config(self, authenticator: Authenticator, health: Health) -> uvicorn.Config:
         # A proxy on this machine may forward foreign requests.
         proxied = self.options.insecure or bool(self.options.hosts)
+        backups, make = Backups(authenticator), self.options.more_pages
+        more = () if make is None else make(authenticator, backups, self.url)
+        sockets = frozenset(path.encode() for path in self.options.page_sockets)
         config = uvicorn.Config(
-            web_app(authenticator, health, proxied=proxied),
+            web_app(authenticator, health, backups, proxied=proxied, more=more),
             loop="asyncio",
-            http=Handshakes.bound(),
+            http=Handshakes.bound(page_sockets=sockets),
             ws=ServerSocket.bound(authenticator),
             lifespan="off",
             log_config=None,
@@ -233,6 +250,9 @@ class Server:
             limit_concurrency=None,
             backlog=1024,
             timeout_graceful_shutdown=int(DRAIN_S),
+            # Of the sockets of pages: a message is a question or a typed value.
+            ws_max_size=PAGE_MESSAGE_MAX,
+            ws_per_message_deflate=False,
         )
         config.load()
         config.ssl = self._context

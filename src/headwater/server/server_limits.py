@@ -77,3 +77,12 @@ GUESSES_BURST: Final = 20
 
 DRAIN_S: Final = 10.0
 """How long the end of the server waits for verdicts of received commits."""
+
+LOOK_S: Final = 2.0
+"""How long a program has to answer a question about its functions. It waits for the end of a pass at most 300 ms."""
+
+LOOKS_MAX: Final = 4
+"""Questions to one program without an answer. It answers one at a time."""
+
+PAGE_MESSAGE_MAX: Final = 1024 * 1024
+"""Bytes of one message of a page of the server: a question, or a value that a person typed."""

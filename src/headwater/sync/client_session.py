@@ -9,7 +9,7 @@ Length: the rules for what is held back, and until when, need all incoming and o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeAlias
 
 from msgspec.structs import replace
@@ -34,7 +34,7 @@ from headwater.sync.client_port import (
 )
 from headwater.sync.client_spans import SessionSpans
 from headwater.sync.frame_limits import ACK_EVERY, OFFLINE_MAX, WINDOW
-from headwater.sync.frames import Docs, FromClient, Open, SpaceOpened, SpanKeys, Watch, WatchSpan, Written
+from headwater.sync.frames import Docs, FromClient, Look, Open, SpaceOpened, SpanKeys, Watch, WatchSpan, Written
 from headwater.sync.remote_errors import error_of, is_of_the_disk
 from headwater.sync.server_session import FATAL, Close
 from headwater.values.ids import NEVER, DocKey, LocalSeq, Seq, SessionId
@@ -88,6 +88,8 @@ class ClientSession:
         # Released while an answer with them was on its way: the server watches them when it answers.
         self._left: set[DocKey] = set()
         self.spans = SessionSpans(line, opening.space, opening.branch)
+        # Answers questions of owners about the functions of the program, in its own time.
+        self.on_look: Callable[[Look], None] = lambda look: self._line.send(frames.LookAnswer(look.number, ""))
 
     @property
     def _is_rejoining(self) -> bool:
@@ -204,6 +206,8 @@ class ClientSession:
                 self._take_keys(keys)
             case frames.Observations() | frames.Changed() | frames.Shifted() | frames.Pong() as answer:
                 self._answered(answer.number, answer)
+            case Look() as look:
+                self.on_look(look)
             case frames.ErrorFrame(code, message, number, again):
                 self._trouble(error_of(code, message), number, again=again)
 
@@ -223,6 +227,7 @@ class ClientSession:
                 opening.create and opened is None,
                 proof,
                 self.attempts,
+                opening.inspect and frames.INSPECT in welcome.can,
             )
         )
 

@@ -55,7 +55,10 @@ RULES: Final = "rules"
 SPANS: Final = "spans"
 """The extension for queries: spans of indexes are watched, and commits name the spans that they have read."""
 
-EXTENSIONS: Final = (FAR, RULES, SPANS)
+INSPECT: Final = "inspect"
+"""The extension for looking at functions: an owner asks, at the server, a program that has the space open."""
+
+EXTENSIONS: Final = (FAR, RULES, SPANS, INSPECT)
 """The extensions that this version knows, as named in `hello` and `welcome`."""
 
 SUBPROTOCOL: Final = "headwater.v1"
@@ -101,6 +104,8 @@ class Open(_Frame, frozen=True, tag="open"):
     proof: Proof | None = None
     attempt: WireNumber = 0
     """How often this client has connected: of two connections with the same `resume`, the later one wins."""
+    inspect: bool = False
+    """The program answers questions of owners about its functions. Only if both sides can `inspect`."""
 
 
 class Transact(_Frame, frozen=True, tag="transact"):
@@ -230,6 +235,13 @@ class AskShifted(_Frame, frozen=True, tag="shifted?"):
     rows: tuple[tuple[tuple[SeenSpan, ...], WireNumber], ...]
 
 
+class LookAnswer(_Frame, frozen=True, tag="seen"):
+    """The answer to `look`: JSON, as of the page `inspect` of a server. Of the extension `inspect`."""
+
+    number: WireNumber
+    answer: str
+
+
 class Ack(_Frame, frozen=True, tag="ack"):
     """Everything up to this seq is applied."""
 
@@ -259,6 +271,7 @@ FromClient: TypeAlias = (
     | WatchSpan
     | Unspan
     | AskShifted
+    | LookAnswer
     | Ack
     | Ping
     | Bye
@@ -417,6 +430,17 @@ class Shifted(_Frame, frozen=True, tag="shifted"):
     rows: tuple[tuple[DocKey, ...], ...]
 
 
+class Look(_Frame, frozen=True, tag="look"):
+    """A question about the functions of the program, as JSON. Answered by `seen`. Of the extension `inspect`.
+
+    Sent only to a program that allows it in `open`. `actor`: who asks. The questions are those of the page `inspect`.
+    """
+
+    number: WireNumber
+    question: str
+    actor: str = ""
+
+
 class Pong(_Frame, frozen=True, tag="pong"):
     """The answer to `ping`."""
 
@@ -434,7 +458,7 @@ class ErrorFrame(_Frame, frozen=True, tag="trouble"):
 
 
 FromServer: TypeAlias = (
-    Welcome | SpaceOpened | Docs | News | Observations | Changed | SpanKeys | Shifted | Pong | ErrorFrame
+    Welcome | SpaceOpened | Docs | News | Observations | Changed | SpanKeys | Shifted | Look | Pong | ErrorFrame
 )
 
 # --- bytes ----------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ Length: one session, from its first frame to its last. The rules for each frame 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
 from typing import Final
@@ -48,6 +49,7 @@ from headwater.sync.frames import (
     Bye,
     ErrorFrame,
     Hello,
+    LookAnswer,
     Open,
     Ping,
     Pong,
@@ -139,6 +141,8 @@ class ServerSession:
         self._named: deque[int] = deque()
         self._span_numbers: deque[int] = deque()
         self._reach = SessionScope()
+        # Takes the answers to looks, by number. None: nothing is asked.
+        self.on_seen: Callable[[int, str], None] | None = None
 
     # -- from the client -----------------------------------------------------------------------------------
 
@@ -173,6 +177,8 @@ class ServerSession:
                 # No answer is expected: an observation that may not be stored is dropped.
                 with suppress(AccessError):
                     self._note(frame)
+            case LookAnswer():
+                self._take_seen(frame)
             case Ack(seq):
                 if seq > self._desk.head:
                     raise RemoteProtocolError(f"{seq} was acknowledged; the newest is {self._desk.head}")
@@ -184,6 +190,12 @@ class ServerSession:
                 self._end(1000, "bye")
             case Hello() | Open():
                 raise RemoteProtocolError(f"{_kind(frame)} came twice")
+
+    def _take_seen(self, frame: LookAnswer) -> None:
+        if frames.INSPECT not in self.can:
+            raise RemoteProtocolError("seen is of the extension inspect, which was not named")
+        if self.on_seen is not None:
+            self.on_seen(frame.number, frame.answer)
 
     def _greet(self, frame: frames.FromClient) -> None:
         match self.state, frame:

@@ -18,7 +18,7 @@ from headwater.declare.functions.function_code import signature_of
 from headwater.errors import DeclarationError, SchemaError
 from headwater.values.hints import schema_of
 from headwater.values.schema import ANY
-from headwater.values.tree import Maybe, Path, Value, freeze, is_array, is_link, is_map, map_of, same
+from headwater.values.tree import ABSENT, Maybe, Path, Value, freeze, is_array, is_link, is_map, map_of, same
 
 SINGLE_VALUE: Final = "payload"
 """The only field of a stream whose events carry a value of a class."""
@@ -150,6 +150,17 @@ class Payload:
 
     def _unknown(self, name: str, why: str) -> SchemaError:
         return SchemaError(f"{self._where}: there is no field {name!r}: {why}", field=name)
+
+    def listed(self) -> list[tuple[str, str, Maybe]]:
+        """Each field with its type in words and its default; ABSENT: it must be given."""
+        return [
+            (
+                name,
+                self.fields[name].expected,
+                ABSENT if each.default is Parameter.empty else self.fields[name].to_tree(each.default),
+            )
+            for name, each in self._signature.parameters.items()
+        ]
 
     def _described(self) -> str:
         return ", ".join(f"{name}: {field.expected}" for name, field in self.fields.items()) or "nothing"

@@ -14,7 +14,7 @@ from headwater.scheduler.graph.edges import Graph
 from headwater.scheduler.graph.node import Node, NodeKind
 from headwater.scheduler.graph.registry import Registry
 from headwater.scheduler.inspect.event_queries import EventCounts, EventQueries
-from headwater.scheduler.inspect.graph_snapshot import Snapshot
+from headwater.scheduler.inspect.graph_snapshot import NodeView, Snapshot
 from headwater.scheduler.inspect.idempotency import Difference, IdempotencyCheck
 from headwater.scheduler.inspect.introspection import ActionStats, FilterStats, GraphQueries, SchedulerStats
 from headwater.scheduler.passes.settle import Settle
@@ -112,6 +112,16 @@ class Inspection:
     def on_trace(self, listener: TraceListener) -> Callable[[], None]:
         """Call the listener with every trace record. Returns the function that unsubscribes."""
         return self._trace.listen(listener)
+
+    def on_pass(self, watcher: Callable[[], None]) -> Callable[[], None]:
+        """Call `watcher` at the end of each pass, in its thread. Returns the function that ends it."""
+        return self._trace.on_pass(watcher)
+
+    def get_node_views(self, nodes: Iterable[Node]) -> tuple[NodeView, ...]:
+        """Some nodes, as a snapshot has them, and all handlers."""
+        views = map(self._graph_queries.view, nodes)
+        handlers = self._event_queries.drawn_into(Snapshot(space="", at_ms=0, seq=0)).nodes
+        return (*views, *handlers)
 
     def run_diagnosis(self) -> list[str]:
         """In words: nodes that do not settle, cycles, and failing nodes."""

@@ -185,12 +185,13 @@ class GraphQueries:
             space=self._space,
             at_ms=int(self._now()),
             seq=self._replica.seq,
-            nodes=tuple(self._view(node) for node in nodes),
+            nodes=tuple(self.view(node) for node in nodes),
             sources=tuple(SourceView(f"doc:{address}", address, space) for address, space in sources.items()),
             edges=tuple(edges),
         )
 
-    def _view(self, node: Node) -> NodeView:
+    def view(self, node: Node) -> NodeView:
+        """The node, as a snapshot has it."""
         code, names = getattr(node.origin, "__code__", None), self._graph.far_names
         return NodeView(
             id=node.id,

@@ -259,6 +259,8 @@ class Settle:
             self._sweep()
         if self._trace.on:
             self._trace.emit(PassEnded(self._now(), "", runner.pass_number, runner.runs - runs))
+        if self._trace.passed is not None:
+            self._trace.passed()
 
     def wake_at(self) -> float | None:
         """The earliest time at which something may be due."""

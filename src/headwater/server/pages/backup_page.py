@@ -10,9 +10,11 @@ from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 from starlette.exceptions import HTTPException
 
+from headwater.access.grants import Grant
 from headwater.access.rights import Right
 from headwater.errors import ClosedError, StoreFullError
 from headwater.machine import File, machine
@@ -55,8 +57,10 @@ class Backups:
         if request.method != "GET":
             # HEAD would need a whole copy to know the size.
             raise HTTPException(405, "a backup is got, or not", {"allow": "GET"})
-        grant = grant_of(request, self._authenticator)
-        space: str = request.path_params["space"]
+        return await self.sent(grant_of(request, self._authenticator), request.path_params["space"], peer_of(request))
+
+    async def sent(self, grant: Grant, space: str, peer: str, name: str = "") -> Sending:
+        """The response for a grant. `name`: of the file that a browser saves. Raises HTTPException."""
         check_right(self._authenticator, grant, space, Right.OWN)
         if self.under_way >= AT_ONCE_MAX:
             message = f"{AT_ONCE_MAX} backups are under way; try again later"
@@ -67,7 +71,7 @@ class Backups:
         except BaseException:
             self.under_way -= 1
             raise
-        spaces, peer = self._authenticator.spaces, peer_of(request)
+        spaces = self._authenticator.spaces
         said = {"space": space, "peer": peer, "actor": grant.actor or "", "grant": grant.id, "seq": seq}
         log.info("backup begins", extra=said)
         # Allowed on a full disk: the line of the audit log is written when there is room.
@@ -78,7 +82,7 @@ class Backups:
             self._authenticator.traffic.backups += complete
             log.info("backup was sent" if complete else "backup was broken off", extra=said)
 
-        return Sending(file, seq, lambda: spaces.right(grant, space) >= Right.OWN, ended)
+        return Sending(file, seq, lambda: spaces.right(grant, space) >= Right.OWN, ended, name)
 
     async def _copy(self, space: str) -> tuple[File, int]:
         """Make a copy: an open file without a name, and the sequence number that it includes."""
@@ -175,11 +179,14 @@ def _is_in_use(path: Path) -> bool:
 class Sending:
     """The response: the file in chunks. It ends when the client loses its right."""
 
-    def __init__(self, file: File, seq: int, may: Callable[[], bool], ended: Callable[..., None]) -> None:
+    def __init__(
+        self, file: File, seq: int, may: Callable[[], bool], ended: Callable[..., None], name: str = ""
+    ) -> None:
         self._file = file
         self._seq = seq
         self._may = may
         self._ended = ended
+        self._name = name
         # From here on `disconnect` is reported in any case.
         self._is_last = False
 
@@ -195,6 +202,10 @@ class Sending:
                     "cache-control": "no-store",
                     SEQ_HEADER: str(self._seq),
                 }
+                if self._name:
+                    # Percent-encoded: a name of a space may have any character.
+                    headers["content-disposition"] = f"attachment; filename*=UTF-8''{quote(self._name, safe='')}"
+                    headers["x-content-type-options"] = "nosniff"
                 pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
                 await send({"type": "http.response.start", "status": 200, "headers": pairs})
                 await self._send(send, size)

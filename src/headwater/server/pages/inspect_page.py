@@ -7,6 +7,7 @@ sessions only, which have limits and an order of their own.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +22,7 @@ from headwater.inspect.document_records import SetValue
 from headwater.inspect.envelope import VERSION, ErrorRecord, Request, Response, answered
 from headwater.inspect.event_records import DropEvent, RedeliverEvent, SendEvent
 from headwater.inspect.incoming import read_request
+from headwater.inspect.space_records import ChangeBranch, GetPulse
 from headwater.inspect.stored_inspector import StoredInspector
 from headwater.inspect.workflow_records import PublishEvent
 from headwater.machine import machine
@@ -28,6 +30,7 @@ from headwater.server.authenticator import Authenticator
 from headwater.server.pages.page_access import check_right, grant_of, peer_of
 from headwater.server.spaces.channel import Channel
 from headwater.server.spaces.client_connection import acting_as
+from headwater.server.spaces.program_looks import answered_with, ask_programs
 from headwater.server.topic_intake import Intake
 from headwater.store.collection_rules import Access
 from headwater.sync.session_scope import SessionScope
@@ -41,6 +44,12 @@ AT_ONCE_MAX: Final = 4
 
 ANSWER_MAX: Final = 32 * 1024 * 1024
 """Bytes of one answer."""
+
+AGAIN_S: Final = 60.0
+"""How often a question that a page asks again and again is in the audit log."""
+
+SAID_MAX: Final = 10_000
+"""Questions of pages that are remembered for that."""
 
 TRIES: Final = 3
 """An unused space may be closed just after it was found."""
@@ -56,6 +65,8 @@ class Inspections:
         self._authenticator = authenticator
         self._intake = Intake()
         self._at_once = 0
+        # When a page's question was written to the audit log last.
+        self._said: dict[tuple[str, str, str, str], float] = {}
 
     async def post(self, http: HttpRequest) -> HttpResponse:
         """One question or command."""
@@ -77,9 +88,25 @@ class Inspections:
         finally:
             self._at_once -= 1
 
+    def _is_new(self, grant: Grant, space: str, actor: str, request: Request) -> bool:
+        """Whether a question has a line in the audit log. A page asks the same again: it is there once in a while."""
+        if not request.live or request.do is not None:
+            return True
+        if isinstance(request.ask, GetPulse):
+            # It tells how far the space is, as every frame of a session does.
+            return False
+        now, key = machine().monotonic(), (grant.id, space, actor, _what(request))
+        said = self._said.get(key)
+        if said is not None and now - said < AGAIN_S:
+            return False
+        while len(self._said) >= SAID_MAX:
+            del self._said[next(iter(self._said))]
+        self._said[key] = now
+        return True
+
     async def _answer(self, http: HttpRequest, grant: Grant, space: str, request: Request) -> Response:
         actor = acting_as(grant, request.actor)
-        if not request.unless:
+        if not request.unless and self._is_new(grant, space, actor, request):
             # As a session: who reads or decides is in the audit log, or gets no answer. A question that is asked again
             # and again is there once.
             audit = self._authenticator.spaces.access.audit
@@ -93,8 +120,11 @@ class Inspections:
             may_read = partial(channel.rules.may_read, branch, access=access)
             may_see = SessionScope(actor, _PAGE, may_read).holds
             inspector = StoredInspector(channel.storage, request.scope, origin="server", may_see=may_see, actor=actor)
+            is_owners = request.live and right >= Right.OWN and request.ask is not None
+            asked = ask_programs(channel, request.scope, request.ask, actor) if is_owners and request.ask else None
+            responses = [] if asked is None else await asked
             try:
-                return await machine().to_thread(_response, channel, branch, inspector, request)
+                return await machine().to_thread(_response, channel, branch, inspector, request, responses)
             except ClosedError:
                 if turn == TRIES - 1:
                     raise
@@ -119,10 +149,16 @@ def _what(request: Request) -> str:
     return "nothing" if found is None else str(found.__struct_config__.tag)
 
 
-def _response(channel: Channel, branch: BranchId, inspector: StoredInspector, request: Request) -> Response:
+def _response(
+    channel: Channel,
+    branch: BranchId,
+    inspector: StoredInspector,
+    request: Request,
+    responses: Sequence[Response],
+) -> Response:
     channel.load_rules(branch)
     match request.do:
-        case SetValue() | SendEvent() | RedeliverEvent() | DropEvent():
+        case SetValue() | ChangeBranch() | SendEvent() | RedeliverEvent() | DropEvent():
             raise UsageError("documents and events of a served space are written by a session, not by this page")
         case None:
             pass
@@ -135,6 +171,8 @@ def _response(channel: Channel, branch: BranchId, inspector: StoredInspector, re
     mark = inspector.mark()
     if request.unless and request.unless == mark:
         return Response(v=VERSION, mark=mark)
+    if responses:
+        return _bounded(answered(answered_with(inspector, request.ask, responses), mark=mark))
     return _bounded(answered(inspector.ask(request.ask), mark=mark))
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from headwater.errors import HeadwaterError
 from headwater.server.authenticator import Authenticator
@@ -31,9 +31,17 @@ _PLAIN: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 """Pages whose path is logged. Other paths contain names of spaces."""
 
 
-def web_app(authenticator: Authenticator, health: Health, *, proxied: bool = False) -> Starlette:
-    """The pages of one server."""
-    topics, backups, metrics = Topics(authenticator), Backups(authenticator), Metrics(authenticator, proxied=proxied)
+def web_app(
+    authenticator: Authenticator,
+    health: Health,
+    backups: Backups | None = None,
+    *,
+    proxied: bool = False,
+    more: Sequence[BaseRoute] = (),
+) -> Starlette:
+    """The pages of one server. `more`: further routes."""
+    backups = backups or Backups(authenticator)
+    topics, metrics = Topics(authenticator), Metrics(authenticator, proxied=proxied)
     inspections = Inspections(authenticator)
     posts = authenticator.traffic.posts
 
@@ -63,6 +71,7 @@ def web_app(authenticator: Authenticator, health: Health, *, proxied: bool = Fal
             Route("/spaces/{space}/topics/{workflow}/{topic}", post, methods=["POST"]),
             Route("/spaces/{space}/backup", backups.backup, methods=["GET"]),
             Route("/spaces/{space}/inspect", inspections.post, methods=["POST"]),
+            *more,
         ],
         middleware=[Middleware(_Guard, authenticator=authenticator)],
         exception_handlers={HTTPException: told, HeadwaterError: refused},

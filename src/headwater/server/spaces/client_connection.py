@@ -19,11 +19,13 @@ from headwater.errors import (
 )
 from headwater.server.server_limits import BEHIND
 from headwater.server.spaces.channel import CANNOT_WRITE, Channel
+from headwater.server.spaces.looks import Looks
 from headwater.store.collection_record import CollectionRecord, kind_of
 from headwater.store.collection_rules import Access
 from headwater.store.commit import Commit, NewObservation, Refused
 from headwater.sync.actor_names import check_actor
 from headwater.sync.frames import (
+    INSPECT,
     FromServer,
     Open,
     SpaceOpened,
@@ -94,6 +96,10 @@ class ClientConnection:
             self, server=spaces.server, audience=spaces.audience, nonce=spaces.nonce(), limits=spaces.limits
         )
         self.session: SessionId = SessionId("")
+        # Whether its program answers questions about its functions, and those without an answer.
+        self.inspects = False
+        self.looks = Looks(self.send)
+        self.talk.on_seen = self.looks.seen
         self.watched = self.talk.watched
         self.prefixes = self.talk.prefixes
         self.spans = self.talk.spans
@@ -317,6 +323,7 @@ class ClientConnection:
             self.talk.refused(UnavailableError(message), Close.RESTART, again=True)
             return
         self.channel, self.session = channel, session
+        self.inspects = asked.inspect and INSPECT in self.talk.can
         said = {"peer": self.peer, "actor": actor, "space": asked.space, "session": session}
         log.info("session opened", extra={**said, "again": self._epoch})
         branch = BranchId(asked.branch)
@@ -337,6 +344,7 @@ class ClientConnection:
         self.talk.lost()
         channel, self.channel = self.channel, None
         self._asked.clear()
+        self.looks.end()
         if channel is not None:
             channel.leave(self)
             code, why = self._ended or (0, "")

@@ -2,6 +2,8 @@
 
 uvicorn listens, speaks HTTP, and hands over connections that ask for an upgrade. Frames for many clients are encoded
 once: a server does not mask.
+
+Length: what comes in and what goes out share the state of one connection.
 """
 
 from __future__ import annotations
@@ -76,6 +78,7 @@ class ServerSocket(asyncio.Protocol):
         self.client: ClientConnection | None = None
         self.grant_id = ""
         self.peer = ""
+        self.since_ms = machine().now_ms()
         self._parts: list[bytes] = []
         # What was received and is not handled yet: more frames than one turn of the loop is for.
         self._events: deque[object] = deque()
@@ -307,6 +310,11 @@ class ServerSocket(asyncio.Protocol):
             return
         self._out.append(framed(data))
         self._out_bytes += len(data)
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that the client has not read yet."""
+        return self.transport.get_write_buffer_size() + self._out_bytes
 
     def _flush_soon(self) -> None:
         self._flushing = False

@@ -1,0 +1,364 @@
+"""One tab: the frames of one WebSocket.
+
+A watched question has at most one delta on its way: the next waits until the page has painted it. Changes meanwhile
+are one change, since only the newest answer is sent. So a slow tab holds nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from headwater.errors import AccessError, HeadwaterError, RemoteProtocolError, UnavailableError, UsageError
+from headwater.studio import answers, page_frames
+from headwater.studio.deeds import Acted
+from headwater.studio.feed import Answered, SpaceFeed
+from headwater.studio.host import Login, StudioHost
+from headwater.studio.limits import ASKED, DELTA_MS, WATCHES
+from headwater.studio.logins import Logins, StudioSession
+from headwater.studio.questions import QUESTIONS, IntentQuestion, StudioQuestion
+from headwater.values.author_text import describe
+
+log: Final = logging.getLogger("headwater.studio")
+
+_HELD_S: Final = 0.1
+"""Seconds between two checks that the session holds: a revoked token ends its tabs so soon."""
+
+_PAINT_S: Final = 10.0
+"""Seconds after which a delta counts as painted: a tab that was suspended must not stay behind for ever."""
+
+NOT_ADMITTED: Final = 4401
+"""The close code for a login that is not valid (any more)."""
+
+BAD_FRAME: Final = 4400
+TOO_MANY: Final = 4429
+
+
+class GoneError(Exception):
+    """The connection ends with this code."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+
+
+class FeedsPort(Protocol):
+    """The feeds of a Studio."""
+
+    host: StudioHost
+    logins: Logins
+    version: str
+
+    def feed(self, login: Login, space: str, branch: str) -> SpaceFeed:
+        """The feed of a space for a login."""
+        ...
+
+    def release(self, feed: SpaceFeed) -> None:
+        """The tab does not use it any more."""
+        ...
+
+
+class _Watch:
+    """One watched question."""
+
+    def __init__(self, question: StudioQuestion, mark: str) -> None:
+        self.question = question
+        self.mark = mark
+        # What was sent last.
+        self.record: bytes | None = None
+        self.view: object = None
+        self.state: tuple[str, str] = ("", "")
+        self.feed: SpaceFeed | None = None
+        self.changed = asyncio.Event()
+        self.painted = asyncio.Event()
+        self.task: asyncio.Task[None] | None = None
+
+
+class Tab:
+    """See the module. `send` writes one text frame."""
+
+    def __init__(self, feeds: FeedsPort, session: StudioSession, send: Callable[[str], Awaitable[None]]) -> None:
+        self._feeds = feeds
+        self._session = session
+        self._send = send
+        self._loop = asyncio.get_running_loop()
+        self._watches: dict[int, _Watch] = {}
+        self._used: dict[tuple[str, str], tuple[SpaceFeed, Callable[[], None]]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._deeds: set[int] = set()
+        self._hidden = False
+
+    # -- frames --------------------------------------------------------------------------------------------
+
+    def welcome(self, secret: str) -> page_frames.WelcomeFrame:
+        """The answer to `hello`."""
+        host, login = self._feeds.host, self._session.login
+        spaces = host.spaces(login)
+        own = {"server", "audit"}
+        can = [tag for tag in QUESTIONS if tag not in own or tag in host.questions]
+        return page_frames.WelcomeFrame(
+            session=secret,
+            actor=login.actor,
+            rights=login.rights,
+            read_only=host.read_only or not login.may_write,
+            title=host.title,
+            place=host.place,
+            spaces=spaces,
+            can=(*can, *host.deeds),
+            cannot=host.cannot(login, spaces[0]) if spaces else {},
+            version=self._feeds.version,
+        )
+
+    async def receive(self, text: str | bytes) -> None:  # noqa: C901  # one case for each frame
+        """One frame of the page. Raises GoneError."""
+        if not self._feeds.logins.holds(self._session):
+            raise GoneError(NOT_ADMITTED, "the session has ended")
+        try:
+            frame = page_frames.read_page_frame(text)
+        except RemoteProtocolError as error:
+            await self._write(page_frames.trouble_of(error))
+            raise GoneError(BAD_FRAME, "a frame is not understood") from None
+        match frame:
+            case page_frames.AskFrame():
+                self._begin(self._ask(frame))
+            case page_frames.WatchFrame():
+                await self._watch(frame)
+            case page_frames.UnwatchFrame():
+                self._unwatch(frame.n)
+            case page_frames.DoFrame():
+                await self._do_once(frame)
+            case page_frames.OkFrame():
+                if (watch := self._watches.get(frame.n)) is not None:
+                    watch.painted.set()
+            case page_frames.HideFrame():
+                self._hide()
+            case page_frames.ShowFrame():
+                self._show()
+            case page_frames.HelloFrame():
+                raise GoneError(BAD_FRAME, "hello came twice")
+
+    async def hold(self) -> None:
+        """Return when the session does not hold any more."""
+        while self._feeds.logins.holds(self._session):  # noqa: ASYNC110  # a grant is revoked elsewhere, without an event
+            await asyncio.sleep(_HELD_S)
+
+    def close(self) -> None:
+        """End the watches, and release the feeds."""
+        for task in (*self._tasks, *(each.task for each in self._watches.values() if each.task is not None)):
+            task.cancel()
+        self._watches.clear()
+        for feed, end in self._used.values():
+            end()
+            self._feeds.release(feed)
+        self._used.clear()
+
+    async def _write(self, frame: page_frames.ServerFrame) -> None:
+        await self._send(page_frames.frame_text(frame))
+
+    def _begin(self, work: Any) -> None:  # noqa: ANN401  # a coroutine
+        if len(self._tasks) >= ASKED:
+            work.close()
+            raise GoneError(TOO_MANY, "too many questions wait for their answer")
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # -- questions -----------------------------------------------------------------------------------------
+
+    def _feed(self, asked: StudioQuestion | Acted) -> SpaceFeed:
+        login = self._session.login
+        spaces = self._feeds.host.spaces(login)
+        space = asked.space or (spaces[0] if spaces else "")
+        if space not in spaces and spaces:
+            raise AccessError(f"there is no space {space!r} here, or no right to it", space=space)
+        key = space, asked.branch
+        found = self._used.get(key)
+        if found is None:
+            feed = self._feeds.feed(login, space, asked.branch)
+            found = self._used[key] = feed, _nothing
+        return found[0]
+
+    def _listen(self, watch: _Watch) -> None:
+        """From now on the feed looks for changes."""
+        feed = watch.feed = self._feed(watch.question)
+        for key, (each, end) in list(self._used.items()):
+            if each is feed and end is _nothing:
+                self._used[key] = feed, feed.listen(lambda: self._ring(feed))
+
+    def _ring(self, feed: SpaceFeed) -> None:
+        """Called in the thread of the feed. The loop may have ended."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._changed, feed)
+
+    def _changed(self, feed: SpaceFeed) -> None:
+        for watch in self._watches.values():
+            if watch.feed is feed:
+                watch.changed.set()
+
+    async def _answered(self, question: StudioQuestion, mark: str) -> Answered:
+        if isinstance(question, IntentQuestion):
+            # What the deed is about says where.
+            question = msgspec.structs.replace(question, space=question.deed.space, branch=question.deed.branch)
+        return await asyncio.wrap_future(self._feed(question).ask(question, mark))
+
+    async def _ask(self, frame: page_frames.AskFrame) -> None:
+        try:
+            found = await self._answered(frame.q, frame.mark)
+        except Exception as error:  # noqa: BLE001  # a question must not end the tab
+            await self._write(_trouble(error, frame.n))
+            return
+        await self._write(_answer(frame.n, found))
+
+    async def _watch(self, frame: page_frames.WatchFrame) -> None:
+        if frame.n in self._watches:
+            raise GoneError(BAD_FRAME, "the number of a question was used twice")
+        if len(self._watches) >= WATCHES:
+            error = UsageError(f"a tab watches at most {WATCHES} questions at once")
+            await self._write(page_frames.trouble_of(error, frame.n))
+            return
+        watch = self._watches[frame.n] = _Watch(frame.q, frame.mark)
+        watch.task = self._loop.create_task(self._keep(frame.n, watch))
+
+    def _unwatch(self, number: int) -> None:
+        watch = self._watches.pop(number, None)
+        if watch is not None and watch.task is not None:
+            watch.task.cancel()
+        if not self._watches:
+            self._quiet()
+
+    def _quiet(self) -> None:
+        """Nothing is watched: the feeds do not look for this tab."""
+        for key, (feed, end) in list(self._used.items()):
+            end()
+            self._used[key] = feed, _nothing
+
+    def _hide(self) -> None:
+        self._hidden = True
+        for watch in self._watches.values():
+            if watch.task is not None:
+                watch.task.cancel()
+                watch.task = None
+        self._quiet()
+
+    def _show(self) -> None:
+        if not self._hidden:
+            return
+        self._hidden = False
+        for number, watch in self._watches.items():
+            watch.task = self._loop.create_task(self._keep(number, watch))
+
+    async def _keep(self, number: int, watch: _Watch) -> None:
+        """Answer a watched question, again after each change."""
+        try:
+            self._listen(watch)
+            first = watch.record is None
+            found = await self._answered(watch.question, watch.mark if first else "")
+            if first:
+                await self._write(_answer(number, found))
+                self._sent(watch, found)
+            else:
+                await self._delta(number, watch, found)
+            while True:
+                await watch.changed.wait()
+                watch.changed.clear()
+                await self._delta(number, watch, await self._answered(watch.question, ""))
+        except Exception as error:  # noqa: BLE001  # a question must not end the tab
+            await self._write(_trouble(error, number))
+            self._watches.pop(number, None)
+
+    def _sent(self, watch: _Watch, found: Answered) -> None:
+        watch.mark, watch.state = found.mark, (found.live, found.busy)
+        if found.record is not None:
+            watch.record, watch.view = found.record, found.view
+
+    async def _delta(self, number: int, watch: _Watch, found: Answered) -> None:
+        """Send what has changed, and wait until it is painted."""
+        same = found.record is None or found.record == watch.record
+        if same and (found.live, found.busy) == watch.state:
+            watch.mark = found.mark
+            return
+        record: bytes | None = None if same else found.record
+        partial = False
+        if not same and isinstance(found.view, answers.GraphAnswer) and isinstance(watch.view, answers.GraphAnswer):
+            change = graph_delta(watch.view, found.view)
+            if change is not None:
+                record, partial = msgspec.json.encode(change), True
+        self._sent(watch, found)
+        watch.painted.clear()
+        begin = self._loop.time()
+        await self._write(
+            page_frames.DeltaFrame(
+                n=number,
+                mark=found.mark,
+                seq=found.seq,
+                at_ms=found.at_ms,
+                live=found.live,
+                busy=found.busy,
+                partial=partial,
+                record=msgspec.UNSET if record is None else msgspec.Raw(record),
+            )
+        )
+        try:
+            async with asyncio.timeout(_PAINT_S):
+                await watch.painted.wait()
+        except TimeoutError:
+            log.debug("a tab does not say that it has painted")
+        await asyncio.sleep(max(0.0, DELTA_MS / 1000 - (self._loop.time() - begin)))
+
+    # -- deeds ---------------------------------------------------------------------------------------------
+
+    async def _do_once(self, frame: page_frames.DoFrame) -> None:
+        if frame.n in self._deeds:
+            raise GoneError(BAD_FRAME, "the number of a deed was used twice")
+        self._deeds.add(frame.n)
+        self._begin(self._do(frame))
+
+    async def _do(self, frame: page_frames.DoFrame) -> None:
+        try:
+            report = await asyncio.wrap_future(self._feed(frame.deed).do(frame.deed))
+        except Exception as error:  # noqa: BLE001  # a deed must not end the tab
+            await self._write(_trouble(error, frame.n))
+            return
+        await self._write(page_frames.DoneFrame(n=frame.n, record=page_frames.raw(report)))
+
+
+def _nothing() -> None:
+    """There is nothing to end."""
+
+
+def _answer(number: int, found: Answered) -> page_frames.AnswerFrame:
+    return page_frames.AnswerFrame(
+        n=number,
+        mark=found.mark,
+        seq=found.seq,
+        at_ms=found.at_ms,
+        live=found.live,
+        busy=found.busy,
+        same=found.record is None,
+        record=msgspec.UNSET if found.record is None else msgspec.Raw(found.record),
+    )
+
+
+def _trouble(error: Exception, number: int) -> page_frames.TroubleFrame:
+    if isinstance(error, HeadwaterError):
+        return page_frames.trouble_of(error, number)
+    if isinstance(error, OSError):
+        message = f"it cannot be read: {describe(error)}"
+        return page_frames.TroubleFrame(n=number, code=UnavailableError.code, kind="UnavailableError", message=message)
+    log.error("a question of a page could not be answered", exc_info=error)
+    message = f"this is a bug of Headwater: {describe(error)}"
+    return page_frames.TroubleFrame(n=number, code=HeadwaterError.code, kind=type(error).__name__, message=message)
+
+
+def graph_delta(before: answers.GraphAnswer, after: answers.GraphAnswer) -> answers.GraphDelta | None:
+    """The changed states; None if boxes or routes have changed, too."""
+    if before.structure != after.structure or before.apps != after.apps or before.note != after.note:
+        return None
+    known = {state.box: state for state in before.states}
+    changed = tuple(state for state in after.states if known.get(state.box) != state)
+    return answers.GraphDelta(structure=after.structure, seq=after.seq, states=changed, tones=after.tones)
