@@ -47,6 +47,7 @@ _HANDLERS: Final = "handlers"
 _PRESENT: Final = "handlers of the program"
 _TOPICS: Final = "topics"
 _TOPIC_IDS: Final = "topic ids"
+_TOPIC_KEYS: Final = "topic keys"
 _NEXT_RUN: Final = "next run"
 _NEWEST: Final = "newest"
 _AGAIN: Final = "again"
@@ -271,6 +272,7 @@ class WorkflowTables:
             _PRESENT: self.handlers,
             _TOPICS: self.topics,
             _TOPIC_IDS: self.topic_ids,
+            _TOPIC_KEYS: self.topic_keys,
             _NEXT_RUN: lambda _: self.next_run(),
             _NEWEST: self.newest,
             _AGAIN: self.has_runs_to_resume,
@@ -336,6 +338,7 @@ class WorkflowTables:
             rows = self.execute(f"select {TOPIC} from flow_topic where flow = ?", flow_id)
             found = self.cache[_TOPICS, flow_id] = {row[2]: TopicRow(*row) for row in rows}
             self.cache[_TOPIC_IDS, flow_id] = {name: topic.id for name, topic in found.items()}
+            self.cache[_TOPIC_KEYS, flow_id] = {name: topic.key for name, topic in found.items()}
         return found
 
     def topic_ids(self, flow_id: int) -> dict[str, int]:
@@ -343,6 +346,14 @@ class WorkflowTables:
         if (_TOPIC_IDS, flow_id) not in self.cache:
             self.topics(flow_id)
         found: dict[str, int] = self.cache[_TOPIC_IDS, flow_id]
+        return found
+
+    def topic_keys(self, flow_id: int) -> dict[str, str | None]:
+        """The fields that name the lanes of events, by topic. Like the ids, they change with a deployment only."""
+        if (_TOPIC_KEYS, flow_id) not in self.cache:
+            self.recount(flow_id)
+            self.topics(flow_id)
+        found: dict[str, str | None] = self.cache[_TOPIC_KEYS, flow_id]
         return found
 
     def recount(self, flow_id: int) -> None:

@@ -24,6 +24,8 @@ def reconciles(handler: ConsumerDeclaration | Producer, name: str) -> bool:
     """Whether calls of an operation can be reconciled."""
     if not isinstance(handler, ConsumerDeclaration):
         return False
+    if handler.lost != "reconcile":
+        return handler.lost == "same_call"
     operation = operation_of(handler, name)
     return handler.has_reconcile if operation is None else operation.reconciler is not None
 
