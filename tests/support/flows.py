@@ -58,6 +58,7 @@ TABLES = [
     "flow_cause",
     "flow_call",
     "flow_decision",
+    "flow_lane",
 ]
 
 
@@ -150,9 +151,8 @@ class Desk:
     def _note(self, tables: WorkflowTables) -> None:
         """Who has something new to look at."""
         self.said = tables.captions
-        for flow, topic in tables.published:
-            if tables.flow(flow).name == self.spec.name:
-                self.flags.dirty |= {each.name for each in self.spec.consumers if topic in each.topics}
+        own = [each for each in tables.published if tables.flow(each[0]).name == self.spec.name]
+        self.flags.note_published(self.spec, own)
 
     def rows(self) -> dict[str, list[tuple[Any, ...]]]:
         """Everything there is: to compare with what there was."""
@@ -227,7 +227,10 @@ class Desk:
         found = self.do(transitions.begin, self.spec.name, self.spec, self.flags)
         if isinstance(found, Begun):
             self.flags.resumed = None
-            if found.run.phase == RunPhase.PREPARING and found.run.kind == "consumer":
+            self.flags.last = found.run.handler if found.run.lane else ""
+            if found.run.lane and found.run.phase == RunPhase.PREPARING:
+                self.flags.quiet.add(found.run.lane)
+            elif found.run.phase == RunPhase.PREPARING and found.run.kind == "consumer":
                 self.flags.dirty.discard(found.run.handler)
                 self.flags.fresh.discard(found.run.handler)
         return found
@@ -267,7 +270,9 @@ class Desk:
 
     def leave(self, run: RunRow) -> RunRow:
         """Its call leaves."""
-        return self.do(transitions.in_flight, run.id, "work.mutate", packed(None))
+        found = self.do(transitions.in_flight, run.id, "work.mutate", packed(None), self.spec.consumer(run.handler))
+        assert isinstance(found, RunRow), found
+        return found
 
     def act(self, run: RunRow, result: object = None) -> RunRow:
         """Its call leaves, and has its effect."""
@@ -324,6 +329,7 @@ class Desk:
             and (run.taken or run.status != RunStatus.COMMITTED)
         ):
             self.flags.dirty.add(run.handler)
+            self.flags.quiet.discard(run.lane)
         return run
 
 

@@ -173,7 +173,7 @@ class Workflows:
             if goes_on:
                 spec, flags = hosted.spec, hosted.flags
                 performance.then = lambda handler, lane, tables: transitions.begin_after(
-                    tables, handler, spec.name, spec, flags, lane
+                    tables, handler, spec.name, spec, flags, lane=lane
                 )
             watch(performance)
             performance.execute()

@@ -154,11 +154,12 @@ class Host:
                     continue
                 found = IdleUntil()
                 break
+            # If another workflow waits, it has its turn; else the end of this run also begins the next one.
+            goes_on = not self._line and not self.is_stopping
             if hosted.has_lanes:
                 # Another thread looks for work in other lanes.
                 self.wake(name)
-            # If another workflow waits, it has its turn; else the end of this run also begins the next one.
-            found = self._workflows.perform(hosted, found, self, goes_on=not self._line and not self.is_stopping)
+            found = self._workflows.perform(hosted, found, self, goes_on=goes_on)
             if self._is_lost():
                 # The workflow has continued without this thread.
                 self._workflows.after_run()

@@ -82,14 +82,12 @@ def choose(tables: WorkflowTables, flow: FlowRow, spec: FlowSpec, flags: Flags) 
         row = tables.handler(flow.id, "consumer", consumer.name)
         # A newer program without this handler may have been opened beside this one.
         due = None if row.gone else _consumer_due(tables, row, consumer, topics, flags)
-        may_begin, at = (True, None) if due is None else begin_at(tables, row, consumer)
-        if due is not None and may_begin and tables.lanes(flow.id) and is_held_up(tables, flow.id, consumer):
-            continue
+        may_begin, at = (True, None) if due is None else _may_begin(tables, flow, row, consumer)
         if due is not None and may_begin:
             waiting.append(due)
         elif at is not None:
             times.append(at)
-        elif row.wake_at is not None:
+        elif due is None and row.wake_at is not None:
             times.append(row.wake_at)
     if len(waiting) > 1:
         # W13: the handler with the oldest event first; handlers without an event after it.
@@ -105,6 +103,15 @@ def choose(tables: WorkflowTables, flow: FlowRow, spec: FlowSpec, flags: Flags) 
             why = RunCause.MANUAL if row.asked else RunCause.SCHEDULE
             waiting.append((row.next_run_at, (len(waiting), 0), Due(row, "producer", why)))
     return _first(waiting) if waiting else IdleUntil(min(times, default=None))
+
+
+def _may_begin(
+    tables: WorkflowTables, flow: FlowRow, row: HandlerRow, consumer: ConsumerSpec
+) -> tuple[bool, Millis | None]:
+    """Whether a run that is due may begin, by its rate, and by what is unfinished in lanes it had before."""
+    if (tables.lanes(flow.id) or len(tables.actives(flow.id)) > 1) and is_held_up(tables, flow.id, consumer):
+        return False, None
+    return begin_at(tables, row, consumer)
 
 
 _ANY: Final = (0, 0)

@@ -183,7 +183,7 @@ class RunRow(msgspec.Struct, frozen=True, gc=False):
     lane: str
     """The lane of its consumer; empty: the lane that the workflow shares. See `workflow.lanes`."""
     claim: int
-    """Which grant of the run counts, once other processes execute runs. It grows with each crash."""
+    """Which grant of the run counts, once other processes execute runs."""
 
     @property
     def call(self) -> int:
@@ -301,3 +301,6 @@ OPEN_HEADS: Final = (
     "union all select flow, name, head, block_kind from flow_lane where head is not null)"
 )
 """SQL: the unfinished chains of all workflows and lanes, by their newest run."""
+
+HUNG_HEADS: Final = f"select flow, lane, head from {OPEN_HEADS} where block_kind = 'hung'"
+"""Those whose call has not returned in time."""

@@ -14,8 +14,8 @@ from headwater.values.codec import decode, to_json
 from headwater.values.ids import Millis
 from headwater.workflow.decisions import Decision, decisions
 from headwater.workflow.host_state import Hosts, as_seen
-from headwater.workflow.lane_queries import lane_views, limits_of
 from headwater.workflow.input_queries import input_view, inputs, outputs_of
+from headwater.workflow.lane_queries import lane_views, limits_of
 from headwater.workflow.operator_actions import find_flow
 from headwater.workflow.phases import Restart, restart_of
 from headwater.workflow.rows import (

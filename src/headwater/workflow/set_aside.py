@@ -78,8 +78,8 @@ def waits(tables: WorkflowTables, flow: FlowRow) -> RunRow | None:
     if not tables.has_runs_to_resume(flow.id):
         return None
     query = (
-        f"select {RUN} from flow_run as run where flow = ? and lane = ? and aside = 'again' and {HELD} and exists (select 1 from "
-        "flow_handler as handler where handler.flow = run.flow and handler.kind = run.kind "
+        f"select {RUN} from flow_run as run where flow = ? and lane = ? and aside = 'again' and {HELD} "
+        "and exists (select 1 from flow_handler as handler where handler.flow = run.flow and handler.kind = run.kind "
         "and handler.name = run.handler and not handler.gone) order by id limit 1"
     )
     row = tables.one(query, flow.id, flow.lane)

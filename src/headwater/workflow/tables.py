@@ -399,7 +399,8 @@ class WorkflowTables:
         ids = self.topic_ids(flow_id)
         inner = "select 1 from flow_event where topic = ? and status = 'pending' and lane = ? limit ?"
         query = f"select count(*) from ({inner})"
-        return min(limit, sum(self.execute(query, ids[name], lane, limit)[0][0] for name in topics))
+        counts: list[int] = [self.execute(query, ids[name], lane, limit)[0][0] for name in topics]
+        return min(limit, sum(counts))
 
     def first(self, topics: Sequence[int]) -> tuple[int, int] | None:
         """The rank of the next pending event of these topics."""

@@ -21,7 +21,7 @@ from headwater.workflow.phases import RunStep
 from headwater.workflow.rates import take_call
 from headwater.workflow.retry_policy import DEFAULT, clamp_wake
 from headwater.workflow.rows import (
-    OPEN_HEADS,
+    HUNG_HEADS,
     EffectOutcome,
     EventStatus,
     FailureKind,
@@ -177,7 +177,7 @@ def hung(tables: WorkflowTables, run_id: int, error: str) -> RunRow:
 
 def came_back(tables: WorkflowTables, run_id: int | None = None) -> None:
     """A late call has ended: the call of one run, or, with the process that made them, the calls of all runs."""
-    for flow_id, lane, head in tables.execute(f"select flow, lane, head from {OPEN_HEADS} where block_kind = 'hung'"):
+    for flow_id, lane, head in tables.execute(HUNG_HEADS):
         if run_id in (None, head):
             set_flow(tables, tables.flow(flow_id, lane), block=None, block_kind=None)
 

@@ -9,7 +9,6 @@ import msgspec
 from headwater.workflow.rows import LANE, OPEN_HEADS, FlowRow, HandlerRow, LaneRow
 from headwater.workflow.tables import WorkflowTables
 
-
 _OF_A_LANE: Final = ("block", "block_kind", "repairs", "repairing", "head", "retry_at", "failures")
 """Fields of a workflow that each lane has for itself."""
 
@@ -50,7 +49,8 @@ def _set_lane(tables: WorkflowTables, flow: int, lane: str, columns: dict[str, o
     tables.remember_lane(after, is_blank=False)
 
 
-_PUT_LANE: Final = f"insert or replace into flow_lane({LANE}) values ({', '.join('?' * len(LaneRow.__struct_fields__))})"
+_MARKS: Final = ", ".join("?" * len(LaneRow.__struct_fields__))
+_PUT_LANE: Final = f"insert or replace into flow_lane({LANE}) values ({_MARKS})"
 
 
 def _nearer(tables: WorkflowTables, flow: FlowRow) -> dict[str, object]:

@@ -130,7 +130,7 @@ def flow_control(key: object, concurrency: object, rate: object, lost: object, w
         raise DeclarationError(f"{where}: lost={lost!r}; one of {known} is expected")
     # One lane for all events is what a workflow has anyway.
     has_lanes = key is not None or concurrency not in (None, 1)
-    lanes = LaneSpec(key=cast("str | None", key), at_once=cast("int | None", concurrency)) if has_lanes else None
+    lanes = LaneSpec(key=cast("str | None", key), at_once=concurrency) if has_lanes else None
     interval_us = 0 if rate is None else interval_of(rate, where)
     return FlowControl(lanes=lanes, interval_us=interval_us, lost=cast("Lost", lost))
 

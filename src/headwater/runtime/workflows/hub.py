@@ -17,7 +17,7 @@ from headwater.runtime.storage_port import LocalStorage
 from headwater.runtime.workflows.process_user import process_user
 from headwater.values.ids import MAIN, Millis
 from headwater.workflow.planner import Flags
-from headwater.workflow.rows import OPEN_HEADS, RunPhase, RunRow, RunStatus
+from headwater.workflow.rows import HUNG_HEADS, RunPhase, RunRow, RunStatus
 from headwater.workflow.run_recovery import left_active, recover
 from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.transitions import Begun, ReconcileCall, Repair, came_back
@@ -246,13 +246,11 @@ class Hub:
             found = self.look(lambda tables: left_active(tables, self.alive))
             for run_id in found:
                 self.do(lambda tables, run_id=run_id: recover(tables, run_id))  # type: ignore[misc]  # bound at once
-            if self.look(lambda tables: bool(tables.execute(_HUNG))):
+            if self.look(lambda tables: bool(tables.execute(HUNG_HEADS))):
                 self.do(came_back)
             self._recovered = True
             return found
 
-
-_HUNG: Final = f"select 1 from {OPEN_HEADS} where block_kind = 'hung' limit 1"
 
 _FLOWS: Final = "flows"
 

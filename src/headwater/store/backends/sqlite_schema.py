@@ -94,7 +94,7 @@ DIGESTS: Final = {
     2: "fb3af8ddca1c7103e94722a18ba92cb6",
     3: "99765c02cb5c663832d50f473b49005b",
     4: "ebe94464065f9c338af9742733560b7e",
-    5: "0a26dd7c21f7c28821ed8111bc2a938f",
+    5: "dd4c5c8c6001ecf4cf160bf2514dfb28",
 }
 """Digests of the schema of each format. A missing or wrong one only costs time at opening."""
 

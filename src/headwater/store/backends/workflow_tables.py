@@ -227,7 +227,7 @@ create table flow_lane(
 create unique index flow_lane_head on flow_lane(head) where head is not null;
 
 alter table flow_run add column lane text not null default '';
--- Which grant of the run counts, once other processes execute runs. Grows with each crash.
+-- Which grant of the run counts, once other processes execute runs.
 alter table flow_run add column claim integer not null default 0;
 alter table flow_run add column label blob;
 alter table flow_run add column trace text;
@@ -247,7 +247,8 @@ alter table flow_event add column label blob;
 alter table flow_event add column trace text;
 drop index flow_event_pending;
 create index flow_event_pending on flow_event(topic, priority desc, id) where status = 'pending';
-create index flow_event_lane on flow_event(topic, lane, priority desc, id) where status = 'pending' and lane is not null;
+create index flow_event_lane on flow_event(topic, lane, priority desc, id)
+    where status = 'pending' and lane is not null;
 
 -- The earliest time of the next call of a consumer with a rate, in microseconds since 1970.
 alter table flow_handler add column call_at integer;
