@@ -73,6 +73,24 @@ def choose(tables: WorkflowTables, flow: FlowRow, spec: FlowSpec, flags: Flags) 
     # W14: a pause, or a question to a person, comes first.
     if flow.intent != Intent.ACTIVE or flow.block is not None or flow.repairing:
         return IdleUntil()
+    waiting, times = _consumers(tables, flow, spec, flags)
+    if waiting:
+        return _first(waiting)
+    for producer in spec.producers:
+        row = tables.handler(flow.id, "producer", producer.name)
+        if row.next_run_at is None:
+            continue
+        times.append(row.next_run_at)
+        if row.next_run_at <= tables.now:
+            why = RunCause.MANUAL if row.asked else RunCause.SCHEDULE
+            waiting.append((row.next_run_at, (len(waiting), 0), Due(row, "producer", why)))
+    return _first(waiting) if waiting else IdleUntil(min(times, default=None))
+
+
+def _consumers(
+    tables: WorkflowTables, flow: FlowRow, spec: FlowSpec, flags: Flags
+) -> tuple[list[tuple[int, tuple[int, int], Due]], list[Millis]]:
+    """The consumers of the shared lane that can run now, each with its order; and when others can."""
     topics = tables.topics(flow.id)
     waiting: list[tuple[int, tuple[int, int], Due]] = []
     times: list[Millis] = []
@@ -92,17 +110,7 @@ def choose(tables: WorkflowTables, flow: FlowRow, spec: FlowSpec, flags: Flags) 
     if len(waiting) > 1:
         # W13: the handler with the oldest event first; handlers without an event after it.
         waiting = [(rank, _oldest(tables, topics, spec, due), due) for rank, _, due in waiting]
-    if waiting:
-        return _first(waiting)
-    for producer in spec.producers:
-        row = tables.handler(flow.id, "producer", producer.name)
-        if row.next_run_at is None:
-            continue
-        times.append(row.next_run_at)
-        if row.next_run_at <= tables.now:
-            why = RunCause.MANUAL if row.asked else RunCause.SCHEDULE
-            waiting.append((row.next_run_at, (len(waiting), 0), Due(row, "producer", why)))
-    return _first(waiting) if waiting else IdleUntil(min(times, default=None))
+    return waiting, times
 
 
 def _may_begin(

@@ -43,6 +43,7 @@ def publish(tables: WorkflowTables, event: Publication, run: RunRow | None = Non
     else:
         event_id = added[0]
         tables.count_new(flow.id, event.topic)
+        # Without a key, what is new is one event, and its lane as well.
         tables.published[flow.id, event.topic, lane or ""] = None
         tables.touch(flow.id)
     _cause(tables, flow, event, event_id, run)

@@ -288,7 +288,7 @@ def runs(
         if status.startswith("paused"):
             where.append(f"id in (select head from {OPEN_HEADS})")
     if waiting:
-        among = f"select head from {OPEN_HEADS} as open join flow on flow.id = open.flow"
+        among = f"select open.head from {OPEN_HEADS} as open join flow on flow.id = open.flow"
         where.append(f"id in ({among} where open.block_kind is not null and flow.intent <> 'archived')")
     if acting:
         where.append("(taken > 0 or status <> 'committed')")
