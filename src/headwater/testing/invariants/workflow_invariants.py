@@ -161,7 +161,7 @@ def w13_order(tables: WorkflowTables, run: RunRow, dirty: Collection[str] = ()) 
         found = tables.first([topics[name].id for name in consumer.topics])
         if consumer.name == run.handler:
             own = found
-        elif found is not None and consumer.name in dirty:
+        elif found is not None and consumer.name in dirty and not consumer.interval_us:
             oldest[consumer.name] = found
         wake_at = rows[consumer.name].wake_at
         if run.kind == "producer" and wake_at is not None and wake_at <= tables.now:
