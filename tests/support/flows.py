@@ -38,6 +38,7 @@ from headwater.workflow.run_recovery import recover
 from headwater.workflow.schedule import Every, Schedule
 from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.transitions import Begun, Next, Prepared, RunFailure
+from headwater.workflow.workflow_limits import PRIORITY
 from headwater.workflow.workflow_spec import ConsumerSpec, FlowSpec, OnPoison, ProducerSpec
 from headwater.workflow.workflow_transaction import WorkflowTransaction
 from tests.support.spaces import Space
@@ -214,11 +215,19 @@ class Desk:
 
     # -- a run, step by step -------------------------------------------------------------------------------
 
-    def publish(self, *messages: str, topic: str = "notes", payload: object = None, run: RunRow | None = None) -> bool:
+    def publish(
+        self,
+        *messages: str,
+        topic: str = "notes",
+        payload: object = None,
+        run: RunRow | None = None,
+        priority: int = PRIORITY,
+    ) -> bool:
         """Events; whether the last of them is new."""
         new = False
         for message in messages:
-            event = Publication(self.spec.name, topic, message, packed(payload), title=f"Note {message}")
+            title = f"Note {message}"
+            event = Publication(self.spec.name, topic, message, packed(payload), title=title, priority=priority)
             new = self.do(publish, event, run)
         return new
 
@@ -318,6 +327,11 @@ class Desk:
         run = self.begin()
         self.prepare(run, *messages, title="Send it")
         self.leave(run)
+        due = None if next_at is None else Millis(next_at)
+        return self._ended(self.do(transitions.uncertain, run.id, "no answer", due))
+
+    def lose(self, run: RunRow, next_at: int | None = None) -> RunRow:
+        """Its call has left, and nobody knows what became of it."""
         due = None if next_at is None else Millis(next_at)
         return self._ended(self.do(transitions.uncertain, run.id, "no answer", due))
 

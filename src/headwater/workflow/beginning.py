@@ -11,19 +11,17 @@ import msgspec
 
 from headwater.values.ids import Millis
 from headwater.workflow import run_rows
-from headwater.workflow.lanes import SHARED, consumer_of, is_held_up, next_in_free_lane, within
+from headwater.workflow.due_times import correct_clock, correct_times
+from headwater.workflow.offered_events import offered_again, offered_events
 from headwater.workflow.phases import Restart, RunStep, restart_of
 from headwater.workflow.planner import Due, Flags, IdleUntil, choose
-from headwater.workflow.rates import begin_at, call_at, correct_call_at, take_call
+from headwater.workflow.rates import begin_at, call_at, take_call
 from headwater.workflow.rows import (
-    EVENT,
-    FROM_EVENT,
     CallRow,
     EffectOutcome,
     EventRow,
     FailureKind,
     FlowRow,
-    HandlerKind,
     HandlerRow,
     Intent,
     RunCause,
@@ -31,10 +29,10 @@ from headwater.workflow.rows import (
     RunRow,
     RunStatus,
 )
-from headwater.workflow.schedule import next_after
+from headwater.workflow.run_lanes import SHARED, consumer_of, is_held_up, is_of, next_in_free_lane
 from headwater.workflow.set_aside import lanes_to_resume, take_up, waits
 from headwater.workflow.tables import WorkflowTables
-from headwater.workflow.workflow_limits import AT_ONCE_MAX, PAGE, WAKE_MAX_MS
+from headwater.workflow.workflow_limits import AT_ONCE_MAX
 from headwater.workflow.workflow_rows import set_flow, set_handler
 from headwater.workflow.workflow_spec import ConsumerSpec, FlowSpec
 
@@ -154,11 +152,8 @@ def _peek_lanes(tables: WorkflowTables, flow: FlowRow, spec: FlowSpec, flags: Fl
     for name, row in tables.lanes(flow.id).items():
         if name in tables.actives(flow.id):
             continue
-        if row.head is not None:
-            if row.head not in flags.pursued:
-                found.append(_peek_chain(tables, tables.flow(flow.id, name), row.head, spec))
-        elif flow.intent == Intent.ACTIVE:
-            found.append(IdleUntil(row.wake_at))
+        if row.head is not None and row.head not in flags.pursued:
+            found.append(_peek_chain(tables, tables.flow(flow.id, name), row.head, spec))
     marked = [tables.flow(flow.id, name) for name in lanes_to_resume(tables, flow.id)]
     found += [IdleUntil(tables.now) for view in marked if waits(tables, view) is not None]
     for consumer in spec.laned:
@@ -181,7 +176,7 @@ def _begin_shared(tables: WorkflowTables, flow: FlowRow, spec: FlowSpec, flags: 
     """Begin a run of a producer, or of a consumer without lanes."""
     if tables.active(flow.id) is not None:
         return IdleUntil()
-    flow = _correct_clock(tables, flow, spec)
+    flow = correct_clock(tables, flow, spec)
     if flow.head is None and tables.has_runs_to_resume(flow.id):
         flow = take_up(tables, flow)
     if flow.head is not None:
@@ -189,7 +184,7 @@ def _begin_shared(tables: WorkflowTables, flow: FlowRow, spec: FlowSpec, flags: 
             return IdleUntil()
         return _go_on(tables, flow, tables.run(flow.head), spec, flags)
     due = choose(tables, flow, spec, flags)
-    if isinstance(due, IdleUntil) and _correct_times(tables, flow, spec):
+    if isinstance(due, IdleUntil) and correct_times(tables, flow, spec):
         due = choose(tables, flow, spec, flags)
     if isinstance(due, IdleUntil):
         return due
@@ -198,7 +193,7 @@ def _begin_shared(tables: WorkflowTables, flow: FlowRow, spec: FlowSpec, flags: 
 
 def _start(tables: WorkflowTables, flow: FlowRow, due: Due, spec: FlowSpec) -> Begun:
     """Begin the first run of a chain."""
-    events, offered = _shown(tables, flow, due.handler, due.kind, spec)
+    events, offered = offered_events(tables, flow, due.handler, due.kind, spec)
     run = run_rows.insert(tables, flow, due.handler.name, due.kind, due.why, offered=offered)
     _begins(tables, due)
     return Begun(flow, run, due.handler.state, tuple(events))
@@ -211,7 +206,7 @@ def _begin_in_lanes(tables: WorkflowTables, flow: FlowRow, handler: str, spec: F
     """Begin a run in a lane of a consumer: unfinished chains first, then the next event of a lane that is free."""
     if flow.intent != Intent.ACTIVE:
         return IdleUntil()
-    flow = _correct_clock(tables, flow, spec)
+    flow = correct_clock(tables, flow, spec)
     consumer = next((each for each in spec.laned if each.name == handler), None)
     if consumer is not None and _at_work(tables, flow, consumer, flags) >= _most(consumer):
         return IdleUntil()
@@ -222,7 +217,7 @@ def _begin_in_lanes(tables: WorkflowTables, flow: FlowRow, handler: str, spec: F
     if consumer is None or not isinstance(found, IdleUntil):
         return found
     due = _next_event(tables, flow, consumer, flags)
-    if not isinstance(due, Due) and _correct_times(tables, flow, spec):
+    if not isinstance(due, Due) and correct_times(tables, flow, spec):
         due = _next_event(tables, flow, consumer, flags)
     if isinstance(due, Due):
         return _start(tables, tables.flow(flow.id, due.handler.lane), due, spec)
@@ -279,61 +274,21 @@ def _next_event(tables: WorkflowTables, flow: FlowRow, consumer: ConsumerSpec, f
     woken = [
         (lane.wake_at, name)
         for name, lane in lanes.items()
-        if lane.handler == consumer.name and lane.head is None and lane.wake_at is not None and name not in actives
+        if is_of(name, consumer) and lane.head is None and lane.wake_at is not None and name not in actives
     ]
     times = [when for when, _ in woken if when > tables.now]
     taken = {name for name, lane in lanes.items() if lane.head is not None} | actives.keys() | flags.quiet
     found = next_in_free_lane(tables, flow, consumer, taken)
+    due = sorted(each for each in woken if each[0] <= tables.now)
     if not may_begin:
-        times += [] if at is None or found is None else [at]
-        return IdleUntil(min(times, default=None)) if times else None
+        times += [] if at is None or not (found or due) else [at]
+        return IdleUntil(min(times)) if times else None
     if found is not None:
         lane = tables.handler_in(flow.id, "consumer", consumer.name, found[1])
         return Due(lane, "consumer", RunCause.EVENT)
-    due = sorted(each for each in woken if each[0] <= tables.now)
     if due:
         return Due(tables.handler_in(flow.id, "consumer", consumer.name, due[0][1]), "consumer", RunCause.WAKE)
     return IdleUntil(min(times)) if times else None
-
-
-# --- time -----------------------------------------------------------------------------------------------------
-
-
-def _correct_clock(tables: WorkflowTables, flow: FlowRow, spec: FlowSpec) -> FlowRow:
-    """W11: after the clock was set back, times that were near stay near."""
-    if flow.updated_at <= tables.now:
-        return flow
-    _correct_times(tables, flow, spec)
-    # From here on, times are measured by the corrected clock.
-    return set_flow(tables, flow)
-
-
-def _correct_times(tables: WorkflowTables, flow: FlowRow, spec: FlowSpec) -> bool:
-    """The same for the times of handlers. Returns whether one was corrected.
-
-    A time is wrong if it is later than its schedule allows. The workflow's own timestamp is no evidence: the last write
-    may be older than the change of the clock.
-    """
-    is_mended = False
-    for row in tables.handlers(flow.id):
-        if row.kind == "producer" and row.next_run_at is not None:
-            schedule = spec.producer(row.name).schedule
-            latest = tables.now if schedule is None else next_after(schedule, tables.now)
-            if row.next_run_at > latest:
-                set_handler(tables, row, next_run_at=latest)
-                is_mended = True
-        elif row.wake_at is not None and row.wake_at > tables.now + WAKE_MAX_MS:
-            set_handler(tables, row, wake_at=tables.now + WAKE_MAX_MS)
-            is_mended = True
-    for consumer in spec.consumers:
-        row = tables.handler(flow.id, "consumer", consumer.name)
-        is_mended = (bool(consumer.interval_us) and correct_call_at(tables, row, consumer)) or is_mended
-    for name, lane in list(tables.lanes(flow.id).items()):
-        if lane.wake_at is not None and lane.wake_at > tables.now + WAKE_MAX_MS:
-            row = tables.handler_in(flow.id, "consumer", lane.handler, name)
-            set_handler(tables, row, wake_at=tables.now + WAKE_MAX_MS)
-            is_mended = True
-    return is_mended
 
 
 def _begins(tables: WorkflowTables, due: Due) -> None:
@@ -344,51 +299,7 @@ def _begins(tables: WorkflowTables, due: Due) -> None:
         set_handler(tables, due.handler, asked=0)
 
 
-def _shown(
-    tables: WorkflowTables, flow: FlowRow, row: HandlerRow, kind: HandlerKind, spec: FlowSpec
-) -> tuple[list[EventRow], int]:
-    """The first events that a handler gets, and how many it may read in all."""
-    if kind == "producer":
-        return [], 0
-    consumer = spec.consumer(row.name)
-    if flow.lane:
-        return _shown_in(tables, flow, row, consumer)
-    topics = tables.topics(flow.id)
-    waiting = 0
-    for name in consumer.topics:
-        waiting += topics[name].pending
-    offered = min(row.span or consumer.peek, waiting)
-    return tables.pending(flow.id, consumer.topics, min(offered, PAGE)), offered
-
-
-def _shown_in(
-    tables: WorkflowTables, flow: FlowRow, row: HandlerRow, consumer: ConsumerSpec
-) -> tuple[list[EventRow], int]:
-    """The same for a lane."""
-    which, most = within(flow.lane), row.span or consumer.peek
-    events = tables.pending(flow.id, consumer.topics, min(most, PAGE), which)
-    if len(events) < min(most, PAGE) or not isinstance(which, str):
-        return events, len(events)
-    return events, tables.count_pending(flow.id, consumer.topics, most, which)
-
-
-def _shown_again(
-    tables: WorkflowTables, flow: FlowRow, row: HandlerRow, head: RunRow, spec: FlowSpec
-) -> tuple[list[EventRow], int]:
-    """The same for the next attempt of a chain: what has begun stays first, whatever its priority."""
-    events, offered = _shown(tables, flow, row, head.kind, spec)
-    if not head.taken:
-        return events, offered
-    query = f"select {EVENT} from {FROM_EVENT} where event.status = 'pending' and event.id in (select take.event "
-    query += "from flow_take as take where take.run = ?) order by event.priority desc, event.id"
-    begun = [EventRow(*each) for each in tables.execute(query, head.id)]
-    if [event.id for event in events[: len(begun)]] == [event.id for event in begun[: len(events)]]:
-        return events, offered
-    # All at once: the pages after the first are read in the order of priorities.
-    known = {event.id for event in begun}
-    rest = tables.pending(flow.id, spec.consumer(row.name).topics, max(offered, len(begun)), within(flow.lane))
-    shown = [*begun, *(event for event in rest if event.id not in known)][: max(offered, len(begun))]
-    return shown, len(shown)
+# --- chains ---------------------------------------------------------------------------------------------------
 
 
 def _go_on(  # noqa: C901, PLR0911  # one for each way to stop
@@ -423,7 +334,7 @@ def _go_on(  # noqa: C901, PLR0911  # one for each way to stop
             return IdleUntil(at)
         # A plan of an older version is kept until here.
         run_rows.release(tables, head)
-    events, offered = ([], 0) if keeps else _shown_again(tables, flow, row, head, spec)
+    events, offered = ([], 0) if keeps else offered_again(tables, flow, row, head, spec)
     run = run_rows.insert_after(tables, flow, head, flags.resumed or _why(tables, head), keeps=keeps, offered=offered)
     set_flow(tables, flow, head=run.id, retry_at=None)
     if keeps:

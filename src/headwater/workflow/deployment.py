@@ -10,10 +10,10 @@ import msgspec
 
 from headwater.errors import DeclarationError, TransitionError
 from headwater.workflow import run_rows
-from headwater.workflow.lanes import lane_text
 from headwater.workflow.phases import Restart, restart_of
 from headwater.workflow.planner import Flags, flags_after_restart
 from headwater.workflow.rows import EffectOutcome, EventStatus, FlowRow, RunRow, RunStatus
+from headwater.workflow.run_lanes import is_of, lane_text
 from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.workflow_rows import set_flow, set_handler
 from headwater.workflow.workflow_spec import FlowSpec
@@ -135,6 +135,12 @@ def _use_keys(tables: WorkflowTables, flow: FlowRow, spec: FlowSpec) -> None:
     for consumer in spec.laned:
         lanes = consumer.laned
         keys |= dict.fromkeys(consumer.topics, None if lanes is None else lanes.key)
+    declared = {consumer.name: consumer for consumer in spec.consumers}
+    for stored, row in list(tables.lanes(flow.id).items()):
+        own = declared.get(row.handler)
+        if row.head is None and (own is None or not is_of(stored, own)):
+            # It only had a wake-up time.
+            tables.execute("delete from flow_lane where flow = ? and name = ?", flow.id, stored)
     for name, key in keys.items():
         topic = tables.topics(flow.id)[name]
         if topic.key == key:

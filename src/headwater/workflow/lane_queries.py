@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from headwater.values.duration import written_ms
-from headwater.workflow.lanes import SHARED, consumer_of, is_held_up, lane_of, within
 from headwater.workflow.rates import call_at
 from headwater.workflow.rows import FlowRow, Intent
+from headwater.workflow.run_lanes import SHARED, consumer_of, is_held_up, lane_of, within
 from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.wording.status_document import ATTENTION, IDLE, RUNNING, sentence_of
 from headwater.workflow.wording.views import LaneView

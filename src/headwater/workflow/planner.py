@@ -12,9 +12,9 @@ from typing import Final
 import msgspec
 
 from headwater.values.ids import Millis
-from headwater.workflow.lanes import consumer_of, is_held_up, lane_of
 from headwater.workflow.rates import begin_at
 from headwater.workflow.rows import FlowRow, HandlerKind, HandlerRow, Intent, RunCause, TopicRow
+from headwater.workflow.run_lanes import consumer_of, is_held_up, lane_of
 from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.workflow_spec import ConsumerSpec, FlowSpec
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from headwater.errors import EventReusedError, NotFoundError
-from headwater.workflow.lanes import lane_text
 from headwater.workflow.rows import EventStatus, FlowRow, RunRow
+from headwater.workflow.run_lanes import lane_text
 from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.workflow_limits import PRIORITY
 

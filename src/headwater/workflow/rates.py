@@ -11,8 +11,8 @@ from typing import Final
 
 from headwater.errors import DeclarationError
 from headwater.values.ids import Millis
-from headwater.workflow.lanes import before_its_call
 from headwater.workflow.rows import HandlerRow
+from headwater.workflow.run_lanes import before_its_call
 from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.workflow_limits import EARLY_US
 from headwater.workflow.workflow_rows import set_handler

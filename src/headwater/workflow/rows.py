@@ -181,7 +181,7 @@ class RunRow(msgspec.Struct, frozen=True, gc=False):
     service: str | None
     """The service that needs a new sign-in or a grant."""
     lane: str
-    """The lane of its consumer; empty: the lane that the workflow shares. See `workflow.lanes`."""
+    """The lane of its consumer; empty: the lane that the workflow shares. See `workflow.run_lanes`."""
     claim: int
     """Which grant of the run counts, once other processes execute runs."""
 

@@ -10,10 +10,10 @@ import msgspec
 from headwater.errors import TransitionError
 from headwater.values.ids import Millis
 from headwater.workflow import run_rows
-from headwater.workflow.lanes import within
 from headwater.workflow.phases import Restart, RunStep, restart_of
 from headwater.workflow.retry_policy import DEFAULT, Retry
 from headwater.workflow.rows import EffectOutcome, FailureKind, FlowRow, RunPhase, RunRow, RunStatus
+from headwater.workflow.run_lanes import within
 from headwater.workflow.set_aside import put_aside
 from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.wording.captions import run_caption

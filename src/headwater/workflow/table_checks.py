@@ -4,6 +4,8 @@
 The first violation raises an InvariantError with the invariant and the record.
 
 `docs/internals/workflow-invariants.md` says what each invariant promises, and which code upholds it.
+
+Length: one function for each invariant over the rows, in their order.
 """
 
 from __future__ import annotations

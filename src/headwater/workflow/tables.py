@@ -2,6 +2,8 @@
 
 Rows that every run needs are cached between transactions: workflows, handlers, topics and active runs. A writer of one
 of these rows updates the cache. A statement with an unknown effect clears it.
+
+Length: every cached row has its reader and its writer here, side by side.
 """
 
 from __future__ import annotations

@@ -16,7 +16,6 @@ from headwater.errors import TransitionError
 from headwater.values.ids import Millis
 from headwater.workflow import run_rows
 from headwater.workflow.beginning import Begun, Next, ReconcileCall, Repair, begin, begin_after, peek
-from headwater.workflow.lanes import within
 from headwater.workflow.phases import RunStep
 from headwater.workflow.rates import take_call
 from headwater.workflow.retry_policy import DEFAULT, clamp_wake
@@ -32,6 +31,7 @@ from headwater.workflow.rows import (
     RunRow,
     RunStatus,
 )
+from headwater.workflow.run_lanes import within
 from headwater.workflow.run_retention import is_due, prune
 from headwater.workflow.schedule import next_after
 from headwater.workflow.stopping import RunFailure, active, after_crash, crashed, failed, stop, unknown

@@ -23,10 +23,10 @@ from headwater.declare.workflows.topic import Topic
 from headwater.errors import DeclarationError, UsageError
 from headwater.values.codec import encode
 from headwater.values.duration import Duration, to_ms
-from headwater.workflow.lanes import check_key
 from headwater.workflow.rates import interval_of
 from headwater.workflow.retry_policy import Retry
 from headwater.workflow.rows import CallRow
+from headwater.workflow.run_lanes import check_key
 from headwater.workflow.schedule import Schedule
 from headwater.workflow.workflow_limits import AT_ONCE_MAX, PHASE_MS
 from headwater.workflow.workflow_spec import ConsumerSpec, LaneSpec, Lost, ProducerSpec

@@ -61,10 +61,10 @@ from headwater.runtime.workflows.timed_call import ElapsedError
 from headwater.values.codec import decode, encode
 from headwater.values.ids import Millis
 from headwater.workflow import transitions
-from headwater.workflow.lanes import within
 from headwater.workflow.operator_actions import digest_of, plan_digest
 from headwater.workflow.retry_policy import DEFAULT
 from headwater.workflow.rows import EffectOutcome, EventRow, FailureKind, RunPhase, RunRow, RunStatus
+from headwater.workflow.run_lanes import within
 from headwater.workflow.run_recovery import recover
 from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.transitions import Begun, Later, Next, Prepared, RunFailure

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from headwater.workflow.lanes import consumer_of, is_held_up, is_of, lane_of, within
 from headwater.workflow.rows import HANDLER, RUN, FlowRow, HandlerRow, Intent, RunCause, RunPhase, RunRow, RunStatus
+from headwater.workflow.run_lanes import consumer_of, is_held_up, is_of, lane_of, within
 from headwater.workflow.schedule import next_after
 from headwater.workflow.set_aside import waits
 from headwater.workflow.table_checks import StoredEvent, broken, check_all, events, spec_of
