@@ -69,9 +69,7 @@ class Machine(RuleBasedStateMachine):
     )
     def begin(self, on_poison: OnPoison, tries: int, peek: int, events: int, lanes: str, rate: str | None) -> None:
         retry = hw.Retry(tries, backoff="1m")
-        self.world = World(
-            self.kind, self.folder, on_poison=on_poison, retry=retry, peek=peek, lanes=lanes, rate=rate
-        )
+        self.world = World(self.kind, self.folder, on_poison=on_poison, retry=retry, peek=peek, lanes=lanes, rate=rate)
         self._publish(events)
 
     @property

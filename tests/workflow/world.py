@@ -499,6 +499,6 @@ class World:
         # After the effect, only together with the run that has its result.
         aside = self.aside()
         assert {one for one, status in incoming.items() if status == "parked" and effects[one]} <= aside
-        assert done.keys() == {f"done {one}" for one in consumed}
+        assert done.keys() == {f"done {one}" for one in consumed}, (incoming, done)
         told = [status for status in done.values() if status == "consumed"]
         assert self.total.value == len(told)

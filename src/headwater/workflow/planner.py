@@ -117,7 +117,8 @@ def _may_begin(
     tables: WorkflowTables, flow: FlowRow, row: HandlerRow, consumer: ConsumerSpec
 ) -> tuple[bool, Millis | None]:
     """Whether a run that is due may begin, by its rate, and by what is unfinished in lanes it had before."""
-    if (tables.lanes(flow.id) or len(tables.actives(flow.id)) > 1) and is_held_up(tables, flow.id, consumer):
+    # The shared lane is free: what is at work is in another one.
+    if (tables.lanes(flow.id) or tables.actives(flow.id)) and is_held_up(tables, flow.id, consumer):
         return False, None
     return begin_at(tables, row, consumer)
 

@@ -32,10 +32,9 @@ def interval_of(rate: object, where: str) -> int:
             f'{where}: rate={rate!r}; a number of calls in a second, minute, hour or day is expected, as in "50/s"'
         )
         raise DeclarationError(f'{message}, "100/m", "20/h" or "500/d"')
-    interval = ceil(_UNITS[unit] / int(count))
-    if interval < _MS:
+    if int(count) * _MS > _UNITS[unit]:
         raise DeclarationError(f"{where}: rate={rate!r} is more than 1000 calls a second; leave it out")
-    return interval
+    return ceil(_UNITS[unit] / int(count))
 
 
 def call_at(tables: WorkflowTables, row: HandlerRow, consumer: ConsumerSpec) -> Millis | None:
