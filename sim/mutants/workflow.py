@@ -100,7 +100,13 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "False",
         "W9, W10",
     ),
-    _m("flag_not_set", "runtime.workflows.hub:Hub._mark", "hosted.flags.note_published(hosted.spec, (each,))", "pass", "W10"),
+    _m(
+        "flag_not_set",
+        "runtime.workflows.hub:Hub._mark",
+        "hosted.flags.note_published(hosted.spec, (each,))",
+        "pass",
+        "W10",
+    ),
     _m(
         "left_over_unseen",
         "runtime.workflows.hub:Hub._run_moved",
