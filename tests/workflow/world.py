@@ -109,7 +109,7 @@ class World:
         self.total = self.app.cell("total", 0)
         self.noise = self.app.cell("noise", 0)
         self.flow = self.app.workflow("flow", on_poison=self.on_poison, version=self.version)
-        self.incoming = self.flow.topic("incoming", dict[str, Any])
+        self.incoming = self.flow.topic("incoming", Any)
         key, at_once = ("of.lane", 2) if self.lanes == "keyed" else (None, 3 if self.lanes else None)
         # Other keys in another version: events change their lanes.
         key = "of.other" if key is not None and self.version % 3 == 1 else key
@@ -126,8 +126,8 @@ class World:
         @self.flow.consumer(
             self.incoming, retry=self.retry, peek=self.peek, key=key, concurrency=at_once, rate=self.rate
         )
-        class Act(hw.Consumer[dict[str, Any], list[str], int]):
-            def prepare(self, pending: Sequence[hw.Event[dict[str, Any]]]) -> hw.Plan[list[str]]:
+        class Act(hw.Consumer[Any, list[str], int]):
+            def prepare(self, pending: Sequence[hw.Event[Any]]) -> hw.Plan[list[str]]:
                 return world.prepare(self.run, pending)
 
             def mutate(self, run: hw.Run, data: list[str]) -> Any:

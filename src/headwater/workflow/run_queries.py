@@ -297,14 +297,10 @@ def runs(
     if also:
         there = {run.id for run in found}
         rows = tables.execute(f"select {RUN} from flow_run where id in ({', '.join('?' * len(also))})", *also)
-        more = [run for run in map(_run_row, rows) if run.id not in there and flow_id in (None, run.flow)]
+        more = [run for run in (RunRow(*row) for row in rows) if run.id not in there and flow_id in (None, run.flow)]
         found = sorted([*found, *more], key=lambda run: run.id, reverse=True)
     known = {each: tables.flow(*each) for each in {(run.flow, run.lane) for run in found}}
     return [run_view(tables, run, known[run.flow, run.lane], hosts) for run in found]
-
-
-def _run_row(row: tuple[Any, ...]) -> RunRow:
-    return RunRow(*row)
 
 
 def run_details(tables: WorkflowTables, run_id: int, hosts: Hosts | None = None) -> RunDetails:

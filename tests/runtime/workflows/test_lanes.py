@@ -77,7 +77,7 @@ def shop(bank: Bank, **options: Any) -> tuple[hw.App, hw.Topic[Payment], Any]:
         def mutate(self, run: hw.Run, data: Payment) -> str:
             return bank.charge(data, run.key)
 
-        def next(self, run: hw.Run, data: Payment, outcome: hw.Outcome[str]) -> None:  # noqa: ARG002  # as it is called
+        def next(self, run: hw.Run, data: Payment, outcome: hw.Outcome[str]) -> None:  # as it is called
             paid.increment(data.cents)
 
     return app, due, paid
@@ -122,7 +122,7 @@ def test_payments_of_one_customer_are_charged_in_order_and_one_at_a_time(tmp_pat
     by_customer: dict[str, list[int]] = defaultdict(list)
     for customer, cents in bank.calls:
         by_customer[customer].append(cents)
-    assert dict(by_customer) == dict.fromkeys(("ann", "bob", "carl", "dora"), list(range(1, 21)))
+    assert dict(by_customer) == {name: list(range(1, 21)) for name in ("ann", "bob", "carl", "dora")}
 
 
 def test_drain_does_what_is_due_in_every_lane(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_a_lost_call_of_a_connector_is_sent_again_with_its_arguments(tmp_path: P
     bank = flow.connector("bank")
 
     @bank.mutation
-    def charge(customer: str, cents: int, key: str) -> str:
+    def charge(customer: str, cents: int, key: str = "") -> str:
         seen.append((customer, cents, key))
         if len(seen) == 1:
             raise ConnectionError("the answer was lost")

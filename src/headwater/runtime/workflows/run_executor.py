@@ -19,7 +19,6 @@ from msgspec.structs import replace
 from headwater.cells.context import CONTEXT
 from headwater.cells.detached_value import DetachedValue
 from headwater.cells.transaction import Transaction
-from headwater.declare.workflows.connector import Operation
 from headwater.declare.workflows.consumer import Consumer
 from headwater.declare.workflows.current_run import CURRENT_RUN, HandlerPhase
 from headwater.declare.workflows.failure_classes import LateError, failure_text
@@ -49,9 +48,11 @@ from headwater.machine import machine
 from headwater.runtime.error_report import log
 from headwater.runtime.workflows.external_calls import (
     can_reconcile,
+    is_sent_again,
     own_operation,
     reconciles,
     settle,
+    stored_call,
 )
 from headwater.runtime.workflows.hub import Hosted, Hub
 from headwater.runtime.workflows.run_context import RunContext
@@ -149,9 +150,7 @@ class Performance(Ending):
             self._do(lambda tables: recover(tables, run_id))
 
     def _consume(self, handler: ConsumerDeclaration) -> None:
-        consumer = handler.kind()
-        consumer.run = self.run
-        consumer.state = self._state(handler.types.state, handler.types.default)
+        consumer = self._consumer(handler)
         if self.row.phase == RunPhase.PREPARING:
             plan = self._prepare(handler, consumer)
             if plan is None:
@@ -441,7 +440,7 @@ class Performance(Ending):
             return False
         answer: object = Unknown(told)
         can_ask = can_reconcile(self.handler, self._call_row())
-        if can_ask and not self._is_sent_again(self.handler):
+        if can_ask and not is_sent_again(self.handler):
             answer = self.reconcile()
         if self._is_learnt_late(answer):
             return False
@@ -463,7 +462,7 @@ class Performance(Ending):
         if can_ask and isinstance(answer, Unknown) and answer.reason:
             told += f"; asked about it: {answer.reason}"
         # The same call, sent again: later, by the rate of its consumer.
-        soon = 0 if self._is_sent_again(self.handler) else DEFAULT.delay_ms(1)
+        soon = 0 if is_sent_again(self.handler) else DEFAULT.delay_ms(1)
         next_at = Millis(self.hub.now() + soon) if can_ask else None
         why = self._classified(error)
         self._do(lambda tables: transitions.uncertain(tables, self.row.id, told, next_at, why.details))
@@ -492,16 +491,14 @@ class Performance(Ending):
         handler = self.handler
         assert isinstance(handler, ConsumerDeclaration)
         operation = operation_of(handler, call.operation)
-        if self._is_sent_again(handler):
-            return self._sent_again(handler, call, operation)
+        if is_sent_again(handler):
+            return self._sent_again(handler, call)
         if operation is not None:
             assert operation.reconciler is not None
             fn, given = operation.reconciler, operation.reconcile_arguments(self.space, call.params, call.key)
             answer = self._call(HandlerPhase.RECONCILE, "reconcile", lambda: fn(**given))
         else:
-            consumer = handler.kind()
-            consumer.run = self.run
-            consumer.state = self._state(handler.types.state, handler.types.default)
+            consumer = self._consumer(handler)
             answer = self._call(HandlerPhase.RECONCILE, "reconcile", consumer.reconcile, self.run, self._data(handler))
         if self.run.failed is not None:
             # The value to read is not known: whatever `reconcile` made of it does not count.
@@ -512,21 +509,10 @@ class Performance(Ending):
             )
         return answer
 
-    @staticmethod
-    def _is_sent_again(handler: ConsumerDeclaration | Producer) -> bool:
-        return isinstance(handler, ConsumerDeclaration) and handler.lost == "same_call"
-
-    def _sent_again(self, handler: ConsumerDeclaration, call: Any, operation: Operation[..., Any] | None) -> object:  # noqa: ANN401
+    def _sent_again(self, handler: ConsumerDeclaration, call: Any) -> object:  # noqa: ANN401  # a CallRow
         """The answer of the same call, under the same key: the service has done it at most once."""
-        if operation is not None:
-            named = operation.stored_arguments(self.space, call.params, call.key)
-            self.run.mutation_call = (operation, (), named)
-            send = partial(operation.fn, **named)
-        else:
-            consumer = handler.kind()
-            consumer.run = self.run
-            consumer.state = self._state(handler.types.state, handler.types.default)
-            send = partial(consumer.mutate, self.run, self._data(handler))
+        mutate = partial(self._consumer(handler).mutate, self.run, self._data(handler))
+        send = stored_call(handler, call, self.space, self.run) or mutate
         try:
             answer = self._call(HandlerPhase.MUTATE, "mutate", send)
         except WorkflowError as error:
@@ -534,6 +520,13 @@ class Performance(Ending):
                 raise
             return NotApplied(failure_text(error))
         return answer if isinstance(answer, Applied | NotApplied | Unknown) else Applied(answer)
+
+    def _consumer(self, handler: ConsumerDeclaration) -> Consumer[Any, Any, Any]:
+        """A new object of the author's class, for this run."""
+        consumer = handler.kind()
+        consumer.run = self.run
+        consumer.state = self._state(handler.types.state, handler.types.default)
+        return consumer
 
     # -- going on ------------------------------------------------------------------------------------------
 
