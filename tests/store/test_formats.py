@@ -13,9 +13,10 @@ from headwater.store.backends.sqlite_file import FORMAT
 from headwater.store.verification import verify
 from headwater.values.codec import to_json
 from headwater.workflow import operator_actions, transitions
+from headwater.workflow.planner import IdleUntil
 from headwater.workflow.run_recovery import left_active
 from headwater.workflow.table_checks import check_all
-from headwater.workflow.transitions import Begun, ReconcileCall
+from headwater.workflow.transitions import ReconcileCall
 from headwater.workflow.wording.status_document import key_of
 from tests.store.fixtures.make_format_1 import told
 from tests.store.fixtures.make_format_3 import FLOWS, PARKING, rows_told
@@ -148,11 +149,13 @@ def test_lanes_of_format_5_read_as_they_did_and_go_on(tmp_path: Path) -> None:
     for left in left_active(desk.tables):
         desk.crash(desk.run(left))
     space.clock.advance(3_600_000)
-    begun = [desk.next() for _ in range(4)]
-    assert [each.run.lane for each in begun if isinstance(each, Begun)] == [
-        *("work customer=dora", "work customer=bob", "work customer=ann"),
-    ]
-    assert [each.run.lane for each in begun if isinstance(each, ReconcileCall)] == ["work customer=carl"]
+    lost = desk.next()
+    assert isinstance(lost, ReconcileCall) and lost.run.lane == "work customer=carl"
+    desk.flags.pursued.add(lost.run.id)
+    space.clock.advance(1000)
+    assert [desk.begin().lane for _ in range(2)] == ["work customer=dora", "work customer=bob"]
+    # Three lanes at once, with the call that is found out.
+    assert desk.next() == IdleUntil()
     check_all(desk.tables)
     space.close()
 

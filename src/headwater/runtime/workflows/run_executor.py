@@ -25,12 +25,10 @@ from headwater.declare.workflows.failure_classes import LateError, failure_text
 from headwater.declare.workflows.handler_specs import ConsumerDeclaration, Producer, answered_bytes, operation_of
 from headwater.declare.workflows.plan import (
     Applied,
-    Event,
     NotApplied,
     PendingEvents,
     Plan,
     Unknown,
-    moment,
     wake_ms,
 )
 from headwater.declare.workflows.run_handle import MutationRequested, Run
@@ -290,18 +288,6 @@ class Performance(Ending):
         )
         return [event for event in found if event.rank > last]
 
-    def _event(self, handler: ConsumerDeclaration, row: EventRow) -> Event[Any]:
-        topic = handler.topics[row.topic]
-        space, payload = self.space, row.payload
-        return Event(
-            row.id,
-            row.message,
-            row.topic,
-            row.attempt,
-            moment(row.created_at),
-            lambda: topic.load_payload(space, payload),
-        )
-
     # -- acting --------------------------------------------------------------------------------------------
 
     def _mutate(self, handler: ConsumerDeclaration, consumer: Consumer[Any, Any, Any]) -> bool:
@@ -520,13 +506,6 @@ class Performance(Ending):
                 raise
             return NotApplied(failure_text(error))
         return answer if isinstance(answer, Applied | NotApplied | Unknown) else Applied(answer)
-
-    def _consumer(self, handler: ConsumerDeclaration) -> Consumer[Any, Any, Any]:
-        """A new object of the author's class, for this run."""
-        consumer = handler.kind()
-        consumer.run = self.run
-        consumer.state = self._state(handler.types.state, handler.types.default)
-        return consumer
 
     # -- going on ------------------------------------------------------------------------------------------
 
