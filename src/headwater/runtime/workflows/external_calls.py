@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from headwater.cells.space_port import SpacePort
 from headwater.declare.workflows.handler_specs import ConsumerDeclaration, Producer, answered_bytes, operation_of
 from headwater.declare.workflows.plan import Applied, NotApplied
 from headwater.declare.workflows.run_handle import Run
 from headwater.errors import HeadwaterError, InvariantError, StoreError, TransitionError
 from headwater.runtime.workflows.hub import Hub
-from headwater.runtime.workflows.run_host import RunHost
 from headwater.workflow import transitions
 from headwater.workflow.rows import CallRow
 
@@ -40,7 +40,7 @@ def is_sent_again(handler: ConsumerDeclaration | Producer) -> bool:
     return isinstance(handler, ConsumerDeclaration) and handler.lost == "same_call"
 
 
-def stored_call(handler: ConsumerDeclaration, call: CallRow, space: RunHost, run: Run) -> Callable[[], object] | None:
+def stored_call(handler: ConsumerDeclaration, call: CallRow, space: SpacePort, run: Run) -> Callable[[], object] | None:
     """The stored call of a connector, to be sent again. None: the class acts itself."""
     operation = operation_of(handler, call.operation)
     if operation is None:
