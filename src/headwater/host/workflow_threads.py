@@ -42,6 +42,8 @@ class Host:
         # Workflows that may have something to do, in the order of their turns; and those with runs in progress, and how
         # many: more than one, if they have lanes.
         self._names = frozenset(workflows.names)
+        # Those of which several threads may execute runs.
+        self._laned = frozenset(name for name, hosted in workflows.hosted.items() if hosted.has_lanes)
         self._line: deque[str] = deque(workflows.names)
         self._busy: dict[str, int] = {}
         # Woken while a run was in progress.
@@ -70,16 +72,11 @@ class Host:
     def wake(self, name: str) -> None:
         """A workflow may have something to do. Called at each commit; does not block."""
         with self._changed:
-            if name in self._busy and not self._has_lanes(name):
+            if name in self._busy and name not in self._laned:
                 self._again.add(name)
             elif name not in self._line and name in self._names:
                 self._line.append(name)
                 self._hire()
-
-    def _has_lanes(self, name: str) -> bool:
-        """Whether several threads may execute runs of a workflow."""
-        hosted = self._workflows.deployed(name)
-        return hosted is not None and hosted.has_lanes
 
     def watch(self, watched: TimedCall) -> None:
         """Watch that a call keeps its time limit. Called by the thread that makes the call."""
@@ -149,14 +146,14 @@ class Host:
         while found is not None and not isinstance(found, IdleUntil):
             if isinstance(found, ReconcileCall) and self._is_acting(found.run.id):
                 # Its call has not returned, and may still have its effect. Its return wakes the workflow.
-                if hosted.has_lanes:
+                if name in self._laned:
                     found = self._workflows._next(hosted)  # noqa: SLF001  # other lanes go on
                     continue
                 found = IdleUntil()
                 break
             # If another workflow waits, it has its turn; else the end of this run also begins the next one.
             goes_on = not self._line and not self.is_stopping
-            if hosted.has_lanes:
+            if name in self._laned:
                 # Another thread looks for work in other lanes.
                 self.wake(name)
             found = self._workflows.perform(hosted, found, self, goes_on=goes_on)
@@ -212,7 +209,7 @@ class Host:
                 # W11: the clock was set back: all workflows are checked again.
                 is_back, self._seen = now < self._seen, now
                 for name, at in list(self._times.items()):
-                    is_free = name not in self._busy or self._has_lanes(name)
+                    is_free = name not in self._busy or name in self._laned
                     if (at <= now or is_back) and name not in self._line and is_free:
                         del self._times[name]
                         self._line.append(name)
@@ -226,7 +223,7 @@ class Host:
                 self._give_up(thread, watched)
 
     def _next_time(self, now: int) -> float | None:
-        waits = [at - now for name, at in self._times.items() if name not in self._busy or self._has_lanes(name)]
+        waits = [at - now for name, at in self._times.items() if name not in self._busy or name in self._laned]
         # W11: by the wall clock, which may be set ahead at any time.
         times = [machine().monotonic() + min(*waits, CLOCK_MS) / 1000] if waits else []
         times += [p.deadline for p in self._watched.values() if p.deadline is not None and not p.is_given_up]

@@ -46,7 +46,7 @@ def call_at(tables: WorkflowTables, row: HandlerRow, consumer: ConsumerSpec) -> 
 def begin_at(tables: WorkflowTables, row: HandlerRow, consumer: ConsumerSpec) -> tuple[bool, Millis | None]:
     """Whether a run that will call may begin now, and otherwise when; without a time, when another run has gone on.
 
-    Runs begin ahead of their calls by a second at most, so that a thread is not occupied by one that waits.
+    Runs begin ahead of their calls by a second at most, so that no thread is occupied by a long wait.
     """
     if not consumer.interval_us or not consumer.mutates:
         return True, None

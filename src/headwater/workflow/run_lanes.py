@@ -69,7 +69,7 @@ def within(lane: str) -> Within:
 
 
 def is_of(lane: str, consumer: ConsumerSpec) -> bool:
-    """Whether a lane is one that a consumer has by its present declaration."""
+    """Whether a consumer has this lane by its present declaration."""
     lanes = consumer.laned
     if lanes is None:
         return lane == SHARED

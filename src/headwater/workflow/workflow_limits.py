@@ -89,7 +89,7 @@ PRIORITY_MAX: Final = 9
 """The highest priority."""
 
 EARLY_US: Final = 1_000_000
-"""How far ahead of their calls runs of a consumer with a rate begin: one that is early waits in its thread."""
+"""How far ahead of their calls runs of a consumer with a rate begin: an early run waits in its thread."""
 
 LANES_SHOWN: Final = 20
 """Lanes that are shown of a workflow: those that wait for a person first."""

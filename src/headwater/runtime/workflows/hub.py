@@ -210,6 +210,9 @@ class Hub:
                 # Opened more than once in this process: the state is shared.
                 known.flags.fresh |= hosted.flags.fresh
                 known.flags.dirty |= hosted.flags.dirty
+                if hosted.flags.fresh:
+                    # A new version: its lanes are looked at again.
+                    known.flags.quiet.clear()
                 hosted.flags, hosted.patched = known.flags, known.patched
             self._openings.setdefault(hosted.spec.name, []).append(hosted)
             self.hosted[hosted.spec.name] = hosted

@@ -106,7 +106,7 @@ def _fields(tables: WorkflowTables, flow: FlowRow) -> dict[str, object]:
 
 
 class Foremost(msgspec.Struct, frozen=True):
-    """A workflow as the lane sees it that comes first for people: one that waits for them, then one at work."""
+    """A workflow as the lane sees it that comes first for people: a lane that waits for them, then a lane at work."""
 
     flow: FlowRow
     active: RunRow | None
