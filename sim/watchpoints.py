@@ -141,7 +141,7 @@ WATCHPOINTS: Final = (
     # Workflows.
     Watchpoint(
         "clock set back in a wait",
-        "workflow.transitions:_correct_clock",
+        "workflow.due_times:correct_clock",
         lambda args, _before, _result: args[1].updated_at > args[0].now,
     ),
 )

@@ -10,25 +10,25 @@ _m = maker("workflow", WORKFLOW)
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     # Beginning.
-    _m("two_at_once", "workflow.transitions:begin", "tables.active(flow.id) is not None", "False", "W1"),
-    _m("dirty_forgotten", "workflow.transitions:begin_after", "flags.dirty | {handler}", "set(flags.dirty)", "W10"),
+    _m("two_at_once", "workflow.beginning:_begin_shared", "tables.active(flow.id) is not None", "False", "W1"),
+    _m("dirty_forgotten", "workflow.beginning:begin_after", "now.dirty.add(handler)", "pass", "W10"),
     _m(
         "published_forgotten",
-        "workflow.transitions:begin_after",
-        "dirty |= {consumer.name for consumer in spec.consumers if news & set(consumer.topics)}",
+        "workflow.beginning:begin_after",
+        "now.note_published(spec, [each for each in tables.published if flow is not None and each[0] == flow.id])",
         "pass",
         "W10",
     ),
     _m(
         "wake_used_up_not",
-        "workflow.transitions:_begins",
+        "workflow.beginning:_begins",
         "set_handler(tables, due.handler, wake_at=None)",
         "pass",
         "W12",
     ),
     _m(
         "approved_by_other_code",
-        "workflow.transitions:_go_on",
+        "workflow.beginning:_go_on",
         "is_approved and head.version == flow.version",
         "is_approved",
         "W3",
@@ -38,8 +38,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _m(
         "paused_acts_at_once",
         "workflow.transitions:prepared",
-        "plan.acts is None or asks or not taken or run.cancelled or flow.intent != Intent.ACTIVE",
-        "plan.acts is None or asks or not taken or run.cancelled",
+        "plan.acts is not None and not asks and taken and not run.cancelled and flow.intent == Intent.ACTIVE",
+        "plan.acts is not None and not asks and taken and not run.cancelled",
         "W14",
     ),
     _m(
@@ -100,7 +100,13 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "False",
         "W9, W10",
     ),
-    _m("flag_not_set", "runtime.workflows.hub:Hub._mark", "hosted.flags.dirty.add(consumer.name)", "pass", "W10"),
+    _m(
+        "flag_not_set",
+        "runtime.workflows.hub:Hub._mark",
+        "hosted.flags.note_published(hosted.spec, (each,))",
+        "pass",
+        "W10",
+    ),
     _m(
         "left_over_unseen",
         "runtime.workflows.hub:Hub._run_moved",
@@ -116,7 +122,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "W10",
     ),
     # Time.
-    _m("clock_not_mended", "workflow.transitions:_correct_clock", "flow.updated_at <= tables.now", "True", "W11"),
+    _m("clock_not_mended", "workflow.due_times:correct_clock", "flow.updated_at <= tables.now", "True", "W11"),
     _m(
         "clock_back_unseen",
         "host.workflow_threads:Host._keep_time",
@@ -155,13 +161,13 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _m("newest_pruned", "workflow.run_retention:prune", "max(keep, 1)", "keep", "W4"),
     _m(
         "version_still_blocked",
-        "workflow.deployment:_upgrade",
+        "workflow.deployment:_use_version",
         'flow.block_kind in ("logic", "crashes", "exhausted") and flow.head is not None',
         "False",
         "deployed",
     ),
-    _m("tried_early", "workflow.transitions:_go_on", "flow.retry_at > tables.now", "False", "L6"),
-    _m("any_order", "workflow.planner:choose", "len(waiting) > 1", "False", "W13"),
+    _m("tried_early", "workflow.beginning:_go_on", "flow.retry_at > tables.now", "False", "L6"),
+    _m("any_order", "workflow.planner:_consumers", "len(waiting) > 1", "False", "W13"),
     _m(
         "result_not_on_disk",
         "runtime.workflows.run_executor:Performance._applied",

@@ -13,7 +13,7 @@ from headwater.store.sessions import Sessions
 from headwater.sync import client_session
 from headwater.sync.client_session import ClientSession
 from headwater.sync.watches import closure
-from headwater.workflow import transitions
+from headwater.workflow import beginning
 from sim.mutants.catalog import find
 from sim.mutants.mutant import SHARED, Mutant, RottenError, applied, mutated
 
@@ -136,7 +136,7 @@ def test_a_closure_that_the_mutant_no_longer_uses_stays() -> None:
 
 def test_lines_of_a_traceback_are_those_of_the_source() -> None:
     function, code = mutated(find("two_at_once"))
-    assert function is transitions.begin
+    assert function is beginning._begin_shared
     assert code.co_firstlineno == function.__code__.co_firstlineno
     assert code.co_qualname == function.__code__.co_qualname
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shutil import copyfile
 
@@ -12,6 +13,7 @@ from headwater.store.backends.sqlite_file import FORMAT
 from headwater.store.verification import verify
 from headwater.values.codec import to_json
 from headwater.workflow import operator_actions, transitions
+from headwater.workflow.planner import IdleUntil
 from headwater.workflow.run_recovery import left_active
 from headwater.workflow.table_checks import check_all
 from headwater.workflow.transitions import ReconcileCall
@@ -19,6 +21,7 @@ from headwater.workflow.wording.status_document import key_of
 from tests.store.fixtures.make_format_1 import told
 from tests.store.fixtures.make_format_3 import FLOWS, PARKING, rows_told
 from tests.store.fixtures.make_format_4 import ABANDONING, FACTS
+from tests.store.fixtures.make_format_5 import CHARGING
 from tests.support.flows import FLOW, RidingDesk, flow_spec, packed
 from tests.support.spaces import Space, edit, increment, put
 
@@ -117,7 +120,7 @@ def test_workflows_of_an_earlier_version_read_as_they_did(tmp_path: Path) -> Non
     space = open_copy("format-3", tmp_path)
     check_all(RidingDesk(space).tables)
     for _ in range(2):
-        assert _of_format_3(rows_told(space)) == expected
+        assert _of_format_3(_of_format_4(rows_told(space))) == expected
         space.reopen()
     space.close()
 
@@ -128,8 +131,32 @@ def test_workflows_of_format_4_read_as_they_did(tmp_path: Path) -> None:
     space = open_copy("format-4", tmp_path)
     check_all(RidingDesk(space).tables)
     for _ in range(2):
+        assert _of_format_4(rows_told(space)) == expected
+        space.reopen()
+    space.close()
+
+
+def test_lanes_of_format_5_read_as_they_did_and_go_on(tmp_path: Path) -> None:
+    """One is tried again, one has a call that was lost, one was at work, and events wait in all of them."""
+    expected = json.loads((FIXTURES / "workflows-5.json").read_text(encoding="utf-8"))
+    space = open_copy("format-5", tmp_path)
+    desk = RidingDesk(space, CHARGING)
+    check_all(desk.tables)
+    for _ in range(2):
         assert rows_told(space) == expected
         space.reopen()
+    desk = RidingDesk(space, CHARGING)
+    for left in left_active(desk.tables):
+        desk.crash(desk.run(left))
+    space.clock.advance(3_600_000)
+    lost = desk.next()
+    assert isinstance(lost, ReconcileCall) and lost.run.lane == "work customer=carl"
+    desk.flags.pursued.add(lost.run.id)
+    space.clock.advance(1000)
+    assert [desk.begin().lane for _ in range(2)] == ["work customer=dora", "work customer=bob"]
+    # Three lanes at once, with the call that is found out.
+    assert desk.next() == IdleUntil()
+    check_all(desk.tables)
     space.close()
 
 
@@ -154,7 +181,18 @@ def test_run_that_was_put_aside_by_format_4_goes_on(tmp_path: Path) -> None:
 def _of_format_3(told_now: dict[str, object]) -> dict[str, object]:
     """Without what format 4 added, which is empty."""
     assert told_now.pop("flow_decision") == []
-    added = {"flow_run": [None, None], "flow_handler": [0]}
+    return _without(told_now, {"flow_run": [None, None], "flow_handler": [0]})
+
+
+def _of_format_4(told_now: dict[str, object]) -> dict[str, object]:
+    """Without what format 5 added, which is empty."""
+    assert told_now.pop("flow_lane") == []
+    event: list[object] = [None, 5, None, None]
+    added = {"flow_run": ["", 0, None, None], "flow_topic": [None], "flow_event": event, "flow_handler": [None]}
+    return _without(told_now, added)
+
+
+def _without(told_now: dict[str, object], added: Mapping[str, Sequence[object]]) -> dict[str, object]:
     for table, empty in added.items():
         rows = told_now[table]
         assert isinstance(rows, list)

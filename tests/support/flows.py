@@ -38,6 +38,7 @@ from headwater.workflow.run_recovery import recover
 from headwater.workflow.schedule import Every, Schedule
 from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.transitions import Begun, Next, Prepared, RunFailure
+from headwater.workflow.workflow_limits import PRIORITY
 from headwater.workflow.workflow_spec import ConsumerSpec, FlowSpec, OnPoison, ProducerSpec
 from headwater.workflow.workflow_transaction import WorkflowTransaction
 from tests.support.spaces import Space
@@ -58,6 +59,7 @@ TABLES = [
     "flow_cause",
     "flow_call",
     "flow_decision",
+    "flow_lane",
 ]
 
 
@@ -150,9 +152,8 @@ class Desk:
     def _note(self, tables: WorkflowTables) -> None:
         """Who has something new to look at."""
         self.said = tables.captions
-        for flow, topic in tables.published:
-            if tables.flow(flow).name == self.spec.name:
-                self.flags.dirty |= {each.name for each in self.spec.consumers if topic in each.topics}
+        own = [each for each in tables.published if tables.flow(each[0]).name == self.spec.name]
+        self.flags.note_published(self.spec, own)
 
     def rows(self) -> dict[str, list[tuple[Any, ...]]]:
         """Everything there is: to compare with what there was."""
@@ -214,11 +215,19 @@ class Desk:
 
     # -- a run, step by step -------------------------------------------------------------------------------
 
-    def publish(self, *messages: str, topic: str = "notes", payload: object = None, run: RunRow | None = None) -> bool:
+    def publish(
+        self,
+        *messages: str,
+        topic: str = "notes",
+        payload: object = None,
+        run: RunRow | None = None,
+        priority: int = PRIORITY,
+    ) -> bool:
         """Events; whether the last of them is new."""
         new = False
         for message in messages:
-            event = Publication(self.spec.name, topic, message, packed(payload), title=f"Note {message}")
+            title = f"Note {message}"
+            event = Publication(self.spec.name, topic, message, packed(payload), title=title, priority=priority)
             new = self.do(publish, event, run)
         return new
 
@@ -227,7 +236,10 @@ class Desk:
         found = self.do(transitions.begin, self.spec.name, self.spec, self.flags)
         if isinstance(found, Begun):
             self.flags.resumed = None
-            if found.run.phase == RunPhase.PREPARING and found.run.kind == "consumer":
+            self.flags.last = found.run.handler if found.run.lane else ""
+            if found.run.lane and found.run.phase == RunPhase.PREPARING:
+                self.flags.quiet.add(found.run.lane)
+            elif found.run.phase == RunPhase.PREPARING and found.run.kind == "consumer":
                 self.flags.dirty.discard(found.run.handler)
                 self.flags.fresh.discard(found.run.handler)
         return found
@@ -267,7 +279,9 @@ class Desk:
 
     def leave(self, run: RunRow) -> RunRow:
         """Its call leaves."""
-        return self.do(transitions.in_flight, run.id, "work.mutate", packed(None))
+        found = self.do(transitions.in_flight, run.id, "work.mutate", packed(None), self.spec.consumer(run.handler))
+        assert isinstance(found, RunRow), found
+        return found
 
     def act(self, run: RunRow, result: object = None) -> RunRow:
         """Its call leaves, and has its effect."""
@@ -316,6 +330,11 @@ class Desk:
         due = None if next_at is None else Millis(next_at)
         return self._ended(self.do(transitions.uncertain, run.id, "no answer", due))
 
+    def lose(self, run: RunRow, next_at: int | None = None) -> RunRow:
+        """Its call has left, and nobody knows what became of it."""
+        due = None if next_at is None else Millis(next_at)
+        return self._ended(self.do(transitions.uncertain, run.id, "no answer", due))
+
     def _ended(self, run: RunRow) -> RunRow:
         """D1: what it has left or given back is looked at again."""
         if (
@@ -324,6 +343,7 @@ class Desk:
             and (run.taken or run.status != RunStatus.COMMITTED)
         ):
             self.flags.dirty.add(run.handler)
+            self.flags.quiet.discard(run.lane)
         return run
 
 

@@ -267,7 +267,7 @@ def test_a_new_version_takes_the_place_of_a_repair_that_is_under_way(desk: Desk)
     assert desk.flow.repairing == 0
     assert desk.begin().retry_of == run.id
     with pytest.raises(TransitionError):
-        desk.do(repairs.repaired, desk.flow.id, run.id, "work", "late")
+        desk.do(repairs.repaired, run.id, "work", "late")
 
 
 def test_what_a_program_has_repaired_stays_until_the_program_itself_is_another(desk: Desk) -> None:
@@ -276,7 +276,7 @@ def test_what_a_program_has_repaired_stays_until_the_program_itself_is_another(d
     desk.publish("a")
     run = desk.begin()
     desk.fail(run, FailureKind.LOGIC)
-    desk.do(repairs.repaired, desk.flow.id, run.id, "work", "def work(): ...")
+    desk.do(repairs.repaired, run.id, "work", "def work(): ...")
     again = desk.deploy(spec, "2")
     assert (again.is_new, again.flow.version) == (False, 3)
     assert again.code is not None

@@ -64,9 +64,12 @@ class Machine(RuleBasedStateMachine):
         tries=st.integers(0, 3),
         peek=st.sampled_from([1, 2, 100]),
         events=st.integers(0, 4),
+        lanes=st.sampled_from(["", "keyed", "each"]),
+        rate=st.sampled_from([None, None, "1/m"]),
     )
-    def begin(self, on_poison: OnPoison, tries: int, peek: int, events: int) -> None:
-        self.world = World(self.kind, self.folder, on_poison=on_poison, retry=hw.Retry(tries, backoff="1m"), peek=peek)
+    def begin(self, on_poison: OnPoison, tries: int, peek: int, events: int, lanes: str, rate: str | None) -> None:
+        retry = hw.Retry(tries, backoff="1m")
+        self.world = World(self.kind, self.folder, on_poison=on_poison, retry=retry, peek=peek, lanes=lanes, rate=rate)
         self._publish(events)
 
     @property

@@ -237,7 +237,7 @@ def test_a_topic_that_is_not_there_is_refused_by_name(desk: Desk, flow: str, top
 def test_whoever_is_told_of_what_is_published_is_told_of_its_workflow_and_topic(desk: Desk) -> None:
     def look(tables: WorkflowTables, message: str) -> tuple[list[tuple[int, str]], list[int]]:
         publish(tables, Publication(FLOW, "notes", message, packed(message)))
-        return list(tables.published), list(tables.touched)
+        return [each[:2] for each in tables.published], list(tables.touched)
 
     assert desk.do(look, "a") == ([(desk.flow.id, "notes")], [desk.flow.id])
     assert desk.do(look, "a") == ([], [])

@@ -502,6 +502,6 @@ def test_host_does_not_look_at_a_workflow_in_the_last_millisecond_before_its_tim
             while host._seen != due - 1:
                 # Until its thread has looked at the clock.
                 host._changed.wait(0.01)
-            assert (list(host._line), host._busy, host.wakeups) == ([], set(), wakeups)
+            assert (list(host._line), host._busy, host.wakeups) == ([], {}, wakeups)
         clockwork.clock.advance(1)
         assert clockwork.ran.acquire(timeout=WAIT_S)

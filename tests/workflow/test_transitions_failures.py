@@ -563,12 +563,12 @@ def test_a_program_that_repairs_is_asked_twice_and_then_a_person(desk: Desk) -> 
         assert (desk.flow.repairing, desk.flow.block) == (1, None)
         found = desk.next()
         assert isinstance(found, Repair) and found.run.id == run.id
-        flow = desk.do(repairs.repaired, desk.flow.id, run.id, "work", f"version {number}")
+        flow = desk.do(repairs.repaired, run.id, "work", f"version {number}")
         assert (flow.repairs, flow.repairing, flow.version) == (number, 0, 2 + number)
         before, run = run, desk.begin()
         assert (run.version, run.retry_of) == (2 + number, before.id)
         with pytest.raises(TransitionError, match="not under repair"):
-            desk.do(repairs.repaired, desk.flow.id, run.id, "work", "late")
+            desk.do(repairs.repaired, run.id, "work", "late")
     desk.fail(run, FailureKind.LOGIC, "no such field")
     assert (desk.flow.block_kind, desk.flow.repairing) == ("logic", 0)
 
@@ -578,10 +578,10 @@ def test_who_cannot_repair_it_says_so_and_a_person_is_told(desk: Desk) -> None:
     desk.publish("a")
     run = desk.begin()
     desk.fail(run, FailureKind.LOGIC)
-    flow = desk.do(repairs.gave_up, desk.flow.id, run.id, "nobody can mend this")
+    flow = desk.do(repairs.gave_up, run.id, "nobody can mend this")
     assert (flow.block, flow.block_kind, flow.repairing) == ("nobody can mend this", "logic", 0)
     with pytest.raises(TransitionError):
-        desk.do(repairs.gave_up, desk.flow.id, run.id, "again")
+        desk.do(repairs.gave_up, run.id, "again")
 
 
 def test_code_is_never_repaired_because_of_a_call_that_nobody_knows_of(desk: Desk) -> None:

@@ -65,7 +65,15 @@ class World:
     """Everything there is. Closed with `close`."""
 
     def __init__(
-        self, kind: str, folder: Path, *, on_poison: OnPoison = "block", retry: hw.Retry | None = None, peek: int = 100
+        self,
+        kind: str,
+        folder: Path,
+        *,
+        on_poison: OnPoison = "block",
+        retry: hw.Retry | None = None,
+        peek: int = 100,
+        lanes: str = "",
+        rate: str | None = None,
     ) -> None:
         self.clock = SimClock()
         self.disk = Disk(kind, folder)
@@ -76,6 +84,9 @@ class World:
         self.on_poison = on_poison
         self.retry = retry or hw.Retry()
         self.peek = peek
+        # How `Act` is declared: without lanes, "keyed" with some, or "each" with one for each event.
+        self.lanes = lanes
+        self.rate = rate
         self.version = 0
         # Ids that the producer finds, and all that are surely published.
         self.outside: list[str] = []
@@ -98,20 +109,25 @@ class World:
         self.total = self.app.cell("total", 0)
         self.noise = self.app.cell("noise", 0)
         self.flow = self.app.workflow("flow", on_poison=self.on_poison, version=self.version)
-        self.incoming = self.flow.topic("incoming", str)
+        self.incoming = self.flow.topic("incoming", Any)
+        key, at_once = ("of.lane", 2) if self.lanes == "keyed" else (None, 3 if self.lanes else None)
+        # Other keys in another version: events change their lanes.
+        key = "of.other" if key is not None and self.version % 3 == 1 else key
         self.done = self.flow.topic("done", str)
 
         @self.flow.producer(every="5m", retry=self.retry)
         def poll(run: hw.Run, seen: int = 0) -> int:
             world.enter("poll", run)
             for one in world.outside[seen:]:
-                world.incoming.publish(one, id=one, title=f"Input {one}")
+                world.put(one)
             world.leave("poll")
             return len(world.outside)
 
-        @self.flow.consumer(self.incoming, retry=self.retry, peek=self.peek)
-        class Act(hw.Consumer[str, list[str], int]):
-            def prepare(self, pending: Sequence[hw.Event[str]]) -> hw.Plan[list[str]]:
+        @self.flow.consumer(
+            self.incoming, retry=self.retry, peek=self.peek, key=key, concurrency=at_once, rate=self.rate
+        )
+        class Act(hw.Consumer[Any, list[str], int]):
+            def prepare(self, pending: Sequence[hw.Event[Any]]) -> hw.Plan[list[str]]:
                 return world.prepare(self.run, pending)
 
             def mutate(self, run: hw.Run, data: list[str]) -> Any:
@@ -196,7 +212,7 @@ class World:
 
         self._look(known)
 
-    def prepare(self, run: hw.Run, pending: Sequence[hw.Event[str]]) -> hw.Plan[list[str]]:
+    def prepare(self, run: hw.Run, pending: Sequence[hw.Event[Any]]) -> hw.Plan[list[str]]:
         """By the mode: of what waits, all, one, some or nothing is taken; or it fails."""
         self.enter("prepare", run)
         mode, wake = self.behaviour.prepare, self.behaviour.wake
@@ -341,9 +357,15 @@ class World:
 
     def publish(self, one: str) -> None:
         """From outside of any handler; it is on disk when this returns."""
-        self.incoming.publish(one, id=one, title=f"Input {one}")
+        self.put(one)
         self.space.sync()
         self.published.add(one)
+
+    def put(self, one: str) -> None:
+        """Publish an event. Its lane and its priority follow from its id."""
+        number = sum(map(ord, one))
+        fields = {"id": one, "of": {"lane": str(number % 3), "other": str(number % 2)}}
+        self.incoming.publish(fields, id=one, title=f"Input {one}", priority=5 + (number % 4 == 0))
 
     def act(self, action: str, run: int | None = None) -> bool:
         """Something that a person does; whether it was possible. Without a run: the one that is to be finished."""
@@ -429,8 +451,10 @@ class World:
 
     def _finish(self) -> None:
         self.service.arrive()
-        # What a consumer has looked at and left is looked at again when something new comes.
+        # What a consumer has looked at and left is looked at again when something new comes, and after a restart.
         self.publish(f"last {len(self.published)}")
+        if self.lanes:
+            self.restart()
         for _ in range(200):
             self.help()
             self.rest()
@@ -475,6 +499,6 @@ class World:
         # After the effect, only together with the run that has its result.
         aside = self.aside()
         assert {one for one, status in incoming.items() if status == "parked" and effects[one]} <= aside
-        assert done.keys() == {f"done {one}" for one in consumed}
+        assert done.keys() == {f"done {one}" for one in consumed}, (incoming, done)
         told = [status for status in done.values() if status == "consumed"]
         assert self.total.value == len(told)

@@ -66,7 +66,9 @@ def control_input(*, act: Literal["skip", "retry"], number: int, target: Target,
 _WORDS: Final = 3
 
 
-def publish_event(*, words: tuple[str, ...], name: str | None, title: str, target: Target, form: Form) -> None:
+def publish_event(
+    *, words: tuple[str, ...], name: str | None, title: str, priority: int, target: Target, form: Form
+) -> None:
     """Carry out `publish`."""
     if len(words) == _WORDS + 1 and target.given_url is None:
         url, *words_left = words
@@ -78,7 +80,9 @@ def publish_event(*, words: tuple[str, ...], name: str | None, title: str, targe
     if name == "":
         raise click.UsageError("An id is expected, not an empty text.")
     workflow, topic, text = words_left
-    command = PublishEvent(workflow=workflow, topic=topic, value=_value(text), id=name or "", title=title)
+    command = PublishEvent(
+        workflow=workflow, topic=topic, value=_value(text), id=name or "", title=title, priority=priority
+    )
     with target.inspector() as inspector:
         done = inspector.do(command)
     event = done.event

@@ -19,7 +19,7 @@ from headwater.inspect.inspector import Inspector
 from headwater.inspect.workflow_records import ControlWorkflow, FlowReport, ListWorkflows, WorkflowAction, WorkflowsPage
 from headwater.machine import machine
 from headwater.values.text import count_text, inert
-from headwater.workflow.wording.views import FlowView
+from headwater.workflow.wording.views import FlowView, LaneView
 
 _SENTENCE_MAX: Final = 400
 """Characters of a sentence. It may contain an error, which `runs show` prints in full."""
@@ -161,6 +161,10 @@ def _lines(target: Target, view: FlowView, *, hosted: bool) -> list[tuple[str, s
     lines += [("failures", str(view.failures))] if view.failures else []
     lines += [("run", str(view.run))] if view.run is not None else []
     lines += [("version", str(view.version)), ("hosted", "yes" if hosted else "no")]
+    lines += [
+        (f"lane {lane.name}", f"{lane.state}, {count_text(lane.pending, 'event')}: {lane.sentence}")
+        for lane in view.lanes
+    ]
     lines += [("recent", f"{out.utc(line.at)} {line.text}") for line in view.recent]
     return [*lines, *(("hint", command) for command, _ in flow_hints(target, view, hosted=hosted))]
 
@@ -178,6 +182,9 @@ def _picture(target: Target, page: WorkflowsPage, now: int) -> list[Picture]:
         Line(),
         Grid([(Line(f"  {inert(name)}", "dim"), inert(text)) for name, text in _facts(view, now, hosted=hosted)]),
     ]
+    if view.lanes:
+        lanes = [(Line(f"  {inert(lane.name)}", "dim"), inert(_lane(lane, now))) for lane in view.lanes]
+        parts += [Line(), Line("lanes", "bold"), Grid(lanes)]
     if view.recent:
         recent = [(Line(f"  {ago(line.at, now)}", "dim"), inert(line.text)) for line in view.recent]
         parts += [Line(), Line("recently", "bold"), Grid(recent)]
@@ -185,6 +192,14 @@ def _picture(target: Target, page: WorkflowsPage, now: int) -> list[Picture]:
     if hints:
         parts += [Line(), Line("what you can do", "bold"), *hint_lines(hints, out.width())]
     return parts
+
+
+def _lane(lane: LaneView, now: int) -> str:
+    """What a lane does, or waits for."""
+    run = "" if lane.run is None else f"run {lane.run}: "
+    more = f" {count_text(lane.pending, 'event')}." if lane.pending else ""
+    again = "" if lane.retry_at is None or lane.retry_at <= now else f" Again {due(lane.retry_at, now)}."
+    return f"{run}{lane.sentence}{again}{more}"
 
 
 def _facts(view: FlowView, now: int, *, hosted: bool) -> list[tuple[str, str]]:

@@ -9,6 +9,7 @@ import click
 
 from headwater.cli.output import Column
 from headwater.cli.shared_syntax import Group, action, as_list, as_object, numbered, on_server, on_space
+from headwater.workflow.workflow_limits import PRIORITY, PRIORITY_MAX
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -19,7 +20,7 @@ WORKFLOW: Final = (
     *("schedule", "version", "deployed_at", "intent", "block_kind"),
     Column("pending", text=lambda record: str(sum(record["pending"].values())), number=True),  # type: ignore[attr-defined]
     *("parked", "next_at", "retry_at", Column("due_at", "next"), "failures", "run", "can_ask", "has_effect"),
-    *(Column("waiting"), "stale", "gone", "runs", "recent", "handlers", "updated_at", "hosted"),
+    *(Column("waiting"), "stale", "gone", "runs", "recent", "handlers", "lanes", "working", "updated_at", "hosted"),
 )
 RUN: Final = (
     Column("id", "run", number=True),
@@ -29,7 +30,7 @@ RUN: Final = (
     Column("state", "outcome", elastic=True),
     *("handler", "kind", "status", "phase", "outcome", "why", "because", "reached", "sentence", "waits_for", "can_ask"),
     *("attempt", "retry_of", "followed_by", "chain", "version", "title", "offered", "taken", "cancelled", "aside"),
-    *("error_kind", "error", "service", "retry_at", "updated_at"),
+    *("error_kind", "error", "service", "retry_at", "lane", "updated_at"),
 )
 WAITING_RUN: Final = (*RUN, Column("answers", "what to type", text=lambda record: "; ".join(record["answers"])))  # type: ignore[arg-type]
 RUN_STORY: Final = (
@@ -286,6 +287,13 @@ _input_control("retry", "Retry an input that was parked because of failures.")
 @click.argument("words", metavar="[FILE] WORKFLOW TOPIC JSON", nargs=-1, required=True)
 @click.option("--id", "name", metavar="ID", help="Use this id: an event that is published again is the same event.")
 @click.option("--title", default="", metavar="TEXT", help="Give the event a title.")
+@click.option(
+    "--priority",
+    type=click.IntRange(0, PRIORITY_MAX),
+    default=PRIORITY,
+    show_default=True,
+    help="Of the events that wait, those with a higher one come first.",
+)
 @action("input_actions", on_server, as_object(*PUBLISHED))
 def publish_event() -> None:
     """Publish an event to a TOPIC of a WORKFLOW.

@@ -157,11 +157,14 @@ class Workflows:
         self, hosted: Hosted, found: Begun | ReconcileCall | Repair, host: Host | None, *, goes_on: bool
     ) -> Next | None:
         watch: Callable[[TimedCall], None] = _unwatched if host is None else host.watch
-        if isinstance(found, ReconcileCall):
-            ask_again(self.hub, hosted, found, self._loop.run, watch)
-            return None
-        if isinstance(found, Repair):
-            repair(self.hub, hosted, found, self._loop.run, watch)
+        if not isinstance(found, Begun):
+            try:
+                if isinstance(found, ReconcileCall):
+                    ask_again(self.hub, hosted, found, self._loop.run, watch)
+                else:
+                    repair(self.hub, hosted, found, self._loop.run, watch)
+            finally:
+                hosted.flags.pursued.discard(found.run.id)
             return None
         hub, run_id = self.hub, found.run.id
         hub.alive.add(run_id)
@@ -169,8 +172,8 @@ class Workflows:
             performance = Performance(hub, hosted, found, self._loop.run)
             if goes_on:
                 spec, flags = hosted.spec, hosted.flags
-                performance.then = lambda handler, tables: transitions.begin_after(
-                    tables, handler, spec.name, spec, flags
+                performance.then = lambda handler, lane, tables: transitions.begin_after(
+                    tables, handler, spec.name, spec, flags, lane=lane
                 )
             watch(performance)
             performance.execute()

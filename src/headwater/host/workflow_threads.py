@@ -39,10 +39,13 @@ class Host:
         self._hub = workflows.hub
         self._concurrency = max(1, concurrency)
         self._changed = machine().condition()
-        # Workflows that may have something to do, in the order of their turns; and those with a run in progress.
+        # Workflows that may have something to do, in the order of their turns; and those with runs in progress, and how
+        # many: more than one, if they have lanes.
         self._names = frozenset(workflows.names)
+        # Those of which several threads may execute runs.
+        self._laned = frozenset(name for name, hosted in workflows.hosted.items() if hosted.has_lanes)
         self._line: deque[str] = deque(workflows.names)
-        self._busy: set[str] = set()
+        self._busy: dict[str, int] = {}
         # Woken while a run was in progress.
         self._again: set[str] = set()
         self._times: dict[str, int] = {}
@@ -69,7 +72,7 @@ class Host:
     def wake(self, name: str) -> None:
         """A workflow may have something to do. Called at each commit; does not block."""
         with self._changed:
-            if name in self._busy:
+            if name in self._busy and name not in self._laned:
                 self._again.add(name)
             elif name not in self._line and name in self._names:
                 self._line.append(name)
@@ -110,7 +113,7 @@ class Host:
                     self._changed.notify_all()
                     return
                 name = self._line.popleft()
-                self._busy.add(name)
+                self._busy[name] = self._busy.get(name, 0) + 1
                 self._times.pop(name, None)
                 if self._line:
                     self._hire()
@@ -143,10 +146,17 @@ class Host:
         while found is not None and not isinstance(found, IdleUntil):
             if isinstance(found, ReconcileCall) and self._is_acting(found.run.id):
                 # Its call has not returned, and may still have its effect. Its return wakes the workflow.
+                if name in self._laned:
+                    found = self._workflows._next(hosted)  # noqa: SLF001  # other lanes go on
+                    continue
                 found = IdleUntil()
                 break
             # If another workflow waits, it has its turn; else the end of this run also begins the next one.
-            found = self._workflows.perform(hosted, found, self, goes_on=not self._line and not self.is_stopping)
+            goes_on = not self._line and not self.is_stopping
+            if name in self._laned:
+                # Another thread looks for work in other lanes.
+                self.wake(name)
+            found = self._workflows.perform(hosted, found, self, goes_on=goes_on)
             if self._is_lost():
                 # The workflow has continued without this thread.
                 self._workflows.after_run()
@@ -168,9 +178,9 @@ class Host:
 
     def _leave(self, name: str, until: int | None, *, more: bool) -> None:
         with self._changed:
-            self._busy.discard(name)
+            self._leaves(name)
             if until is not None:
-                self._times[name] = until
+                self._times[name] = min(until, self._times.get(name, until))
             if more or name in self._again:
                 self._again.discard(name)
                 if name not in self._line:
@@ -178,6 +188,14 @@ class Host:
                 self._hire()
             # For the thread that watches the time, or for a caller that waits for the end.
             self._changed.notify_all()
+
+    def _leaves(self, name: str) -> None:
+        """A thread executes no run of a workflow any more. The condition is held."""
+        left = self._busy.get(name, 0) - 1
+        if left > 0:
+            self._busy[name] = left
+        else:
+            self._busy.pop(name, None)
 
     # -- time ----------------------------------------------------------------------------------------------
 
@@ -191,7 +209,8 @@ class Host:
                 # W11: the clock was set back: all workflows are checked again.
                 is_back, self._seen = now < self._seen, now
                 for name, at in list(self._times.items()):
-                    if (at <= now or is_back) and name not in self._line and name not in self._busy:
+                    is_free = name not in self._busy or name in self._laned
+                    if (at <= now or is_back) and name not in self._line and is_free:
                         del self._times[name]
                         self._line.append(name)
                         self._hire()
@@ -204,7 +223,7 @@ class Host:
                 self._give_up(thread, watched)
 
     def _next_time(self, now: int) -> float | None:
-        waits = [at - now for name, at in self._times.items() if name not in self._busy]
+        waits = [at - now for name, at in self._times.items() if name not in self._busy or name in self._laned]
         # W11: by the wall clock, which may be set ahead at any time.
         times = [machine().monotonic() + min(*waits, CLOCK_MS) / 1000] if waits else []
         times += [p.deadline for p in self._watched.values() if p.deadline is not None and not p.is_given_up]
@@ -220,6 +239,10 @@ class Host:
             with self._changed:
                 self._changed.wait(_SOON_S)
             return
+        hosted = self._workflows.deployed(watched.workflow)
+        if hosted is not None and not watched.acts:
+            # A question that got no answer is asked again.
+            hosted.flags.pursued.discard(watched.run_id)
         with self._changed:
             is_lost = self._watched.get(thread) is watched
             if is_lost:
@@ -243,6 +266,9 @@ class Host:
             except HeadwaterError:
                 # The space was closed meanwhile, or its disk failed: the next opening knows that no call is left.
                 pass
+            hosted = self._workflows.deployed(late.workflow)
+            if hosted is not None:
+                hosted.flags.pursued.discard(late.run_id)
             self._hub.ring(late.workflow)
             return
 

@@ -11,7 +11,7 @@ from hashlib import blake2b
 import msgspec
 
 from headwater.cells.reading import FIX_ADVICE
-from headwater.declare.workflows.topic import TITLE_MAX, check_id
+from headwater.declare.workflows.topic import TITLE_MAX, check_id, check_priority
 from headwater.errors import NotFoundError, SchemaError, UsageError
 from headwater.inspect.workflow_records import News, PublishedEvent, PublishEvent
 from headwater.runtime.workflows.hub import Hosted, Hub
@@ -39,7 +39,8 @@ def publish_event(hub: Hub, name: str, command: PublishEvent) -> PublishedEvent:
     message = command.id or blake2b(json.dumps(given, sort_keys=True).encode(), digest_size=8).hexdigest()
     check_id(address, message)
     payload = encode(_value(hosted, command.topic, address, given))
-    event = Publication(name, command.topic, message, payload, command.title[:TITLE_MAX])
+    priority = check_priority(address, command.priority)
+    event = Publication(name, command.topic, message, payload, command.title[:TITLE_MAX], priority=priority)
     news, status = hub.do(lambda tables: _put(tables, event))
     return PublishedEvent(topic=command.topic, id=message, news=news, status=status, checked=hosted is not None)
 

@@ -9,6 +9,7 @@ import msgspec
 from headwater.inspect.request import Command, Question
 from headwater.values.ids import Millis
 from headwater.workflow.wording.views import FlowView, InputView, RunDetails, RunView
+from headwater.workflow.workflow_limits import PRIORITY
 
 RUNS_MAX: Final = 200
 """Runs or inputs in one page: the file is locked for some milliseconds."""
@@ -156,6 +157,8 @@ class PublishEvent(Command[PublishReport], frozen=True, kw_only=True, tag="publi
     id: str = ""
     """Its id at its source; empty: computed from the value."""
     title: str = ""
+    priority: int = PRIORITY
+    """From 0 to 9: of the events that wait, those with a higher one come first."""
 
 
 WorkflowAction: TypeAlias = Literal["pause", "resume", "now", "archive", "restore", "reprocess"]

@@ -13,6 +13,7 @@ from headwater.workflow import run_rows
 from headwater.workflow.phases import Restart, restart_of
 from headwater.workflow.planner import Flags, flags_after_restart
 from headwater.workflow.rows import EffectOutcome, EventStatus, FlowRow, RunRow, RunStatus
+from headwater.workflow.run_lanes import is_of, lane_text
 from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.workflow_rows import set_flow, set_handler
 from headwater.workflow.workflow_spec import FlowSpec
@@ -111,13 +112,44 @@ def _upgrade(
         if (row.kind, row.name) not in wanted:
             gone = {"gone": 1, "next_run_at": None, "wake_at": None, "asked": 0}
             set_handler(tables, row, **gone)
-    flow = set_flow(tables, flow, version=version, repairs=0, repairing=0)
+    _use_keys(tables, flow, spec)
+    flow = set_flow(tables, flow, version=version)
+    for view in tables.every_lane(flow.id):
+        _use_version(tables, view)
+    return tables.flow(flow.id)
+
+
+def _use_version(tables: WorkflowTables, flow: FlowRow) -> None:
+    """The unfinished chain of a lane goes on with the new version, unless its outcome is unknown."""
+    flow = set_flow(tables, flow, repairs=0, repairing=0)
     if flow.block_kind in ("logic", "crashes", "exhausted") and flow.head is not None:
         # The new version is what it was waiting for.
-        flow = set_flow(tables, flow, block=None, block_kind=None, retry_at=tables.now, failures=0)
+        set_flow(tables, flow, block=None, block_kind=None, retry_at=tables.now, failures=0)
     elif flow.head is not None and flow.block is None and flow.retry_at is None and _can_go_on(tables, flow):
-        flow = set_flow(tables, flow, retry_at=tables.now)
-    return flow
+        set_flow(tables, flow, retry_at=tables.now)
+
+
+def _use_keys(tables: WorkflowTables, flow: FlowRow, spec: FlowSpec) -> None:
+    """The lanes of events that are not finished follow the keys of this version."""
+    keys: dict[str, str | None] = dict.fromkeys(spec.topics)
+    for consumer in spec.laned:
+        lanes = consumer.laned
+        keys |= dict.fromkeys(consumer.topics, None if lanes is None else lanes.key)
+    declared = {consumer.name: consumer for consumer in spec.consumers}
+    for stored, row in list(tables.lanes(flow.id).items()):
+        own = declared.get(row.handler)
+        if row.head is None and (own is None or not is_of(stored, own)):
+            # It only had a wake-up time.
+            tables.execute("delete from flow_lane where flow = ? and name = ?", flow.id, stored)
+    for name, key in keys.items():
+        topic = tables.topics(flow.id)[name]
+        if topic.key == key:
+            continue
+        tables.execute("update flow_topic set key = ? where id = ?", key, topic.id)
+        query = "select id, payload from flow_event where topic = ? and status in ('pending', 'parked', 'reserved')"
+        for event, payload in tables.execute(query, topic.id):
+            lane = None if key is None else lane_text(payload, key)
+            tables.put("update flow_event set lane = ? where id = ?", lane, event)
 
 
 def _can_go_on(tables: WorkflowTables, flow: FlowRow) -> bool:
@@ -155,17 +187,20 @@ def _check_loss(tables: WorkflowTables, flow: FlowRow, spec: FlowSpec, *, force:
                 "or skip the rest: deploy with force=True (headwater run --force)"
             )
             raise TransitionError(message, flow=flow.name, topic=name)
-        if flow.head is not None and _holds(tables, flow.head, topic.id):
-            flow = _give_up(tables, flow, tables.run(flow.head))
+        for view in tables.every_lane(flow.id):
+            if view.head is not None and _holds(tables, view.head, topic.id):
+                _give_up(tables, view, tables.run(view.head))
         tables.execute(
             "update flow_event set status = 'skipped' where topic = ? and status in ('pending', 'parked')", topic.id
         )
-    if flow.head is None:
-        return
-    head = tables.run(flow.head)
     there = {("producer", p.name) for p in spec.producers} | {("consumer", c.name) for c in spec.consumers}
-    if (head.kind, head.handler) in there or head.status == RunStatus.ACTIVE:
-        return
+    for view in tables.every_lane(flow.id):
+        head = None if view.head is None else tables.run(view.head)
+        if head is not None and (head.kind, head.handler) not in there and head.status != RunStatus.ACTIVE:
+            _give_up_or_refuse(tables, view, head, force=force)
+
+
+def _give_up_or_refuse(tables: WorkflowTables, flow: FlowRow, head: RunRow, *, force: bool) -> None:
     if not force:
         message = (
             f"workflow {flow.name}: run {head.id} of {head.handler} is not finished ({head.status}), and its handler "

@@ -11,7 +11,7 @@ from headwater.workflow.phases import Restart, restart_of
 from headwater.workflow.rows import EffectOutcome, FlowRow, Intent, RunRow
 from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.wording.captions import run_caption
-from headwater.workflow.wording.status_document import IDLE, RUNNING, STOPPED, is_tried_later
+from headwater.workflow.wording.status_document import IDLE, RUNNING, STOPPED, foremost, is_tried_later
 from headwater.workflow.wording.story import HOST
 from headwater.workflow.wording.views import FlowView
 
@@ -36,6 +36,7 @@ def as_seen(tables: WorkflowTables, row: FlowRow, view: FlowView, hosts: Hosts) 
         state = STOPPED if row.block is None else view.state
         text = _gone(tables, row, view)
         return msgspec.structs.replace(view, gone=True, state=state, sentence=text, next_at=None, due_at=None)
+    row = foremost(tables, row).flow
     if row.intent != Intent.ACTIVE or row.block is not None or row.name in hosts.running:
         return view
     said = _unhosted(tables, row, view)
@@ -47,7 +48,7 @@ def _unhosted(tables: WorkflowTables, row: FlowRow, view: FlowView) -> str | Non
     head = None if row.head is None else tables.run(row.head)
     count = sum(view.pending.values())
     said = None
-    if view.state == RUNNING and tables.active(row.id) is None:
+    if view.state == RUNNING and not tables.actives(row.id):
         said = _unfinished(row, head, view)
     elif view.state == IDLE and head is None and count:
         said = f"{_events(count)} for a host"

@@ -104,7 +104,7 @@ def next_in_words(tables: WorkflowTables, row: FlowRow, hosts: Hosts) -> str:
         return f"Nothing runs before `headwater workflow resume {row.name}`: it is paused."
     if row.block is not None:
         return f"Nothing runs before a person has answered: `headwater workflow show {row.name}` shows what to type."
-    active = tables.active(row.id)
+    active = next(iter(tables.at_work(row.id)), None)
     if active is not None:
         return f"Run {active.id} of {active.handler} is at work, and comes first."
     waits = {name: topic.pending for name, topic in tables.topics(row.id).items() if topic.pending}

@@ -69,21 +69,34 @@ def pause(tables: WorkflowTables, name: str) -> FlowRow:
 def resume(tables: WorkflowTables, name: str) -> FlowRow:
     """Continue: the person says that the cause is fixed. If it is not, the workflow stops again."""
     flow = find_flow(tables, name)
-    head = None if flow.head is None else tables.run(flow.head)
     if flow.intent == Intent.ARCHIVED:
         raise refusals.of_flow(flow, "be resumed", refusals.wanted(flow))
-    if head is not None and flow.block_kind in _ANSWERED_ONLY and flow.intent == Intent.PAUSED:
-        # The pause is over; the question stays.
-        return set_flow(tables, flow, intent=Intent.ACTIVE)
-    if head is not None and flow.block_kind in _ANSWERED_ONLY:
-        raise refusals.unanswered(tables, flow, head, "be resumed")
-    if flow.intent == Intent.ACTIVE and flow.block is None and (flow.retry_at is None or flow.retry_at <= tables.now):
+    views = tables.every_lane(flow.id)
+    asked = [view for view in views if view.head is not None and view.block_kind in _ANSWERED_ONLY]
+    # A lane that waits for its next attempt is to be tried now.
+    stopped = [view for view in views if view not in asked and _can_be_resumed(tables, view)]
+    if flow.intent == Intent.ACTIVE and not stopped and asked:
+        [view, *_] = asked
+        assert view.head is not None
+        raise refusals.unanswered(tables, view, tables.run(view.head), "be resumed")
+    if flow.intent == Intent.ACTIVE and not stopped:
         why = "it is not paused, and nothing blocks it; nothing is to be done"
         raise refusals.of_flow(flow, "be resumed", why)
-    flow = set_flow(tables, flow, intent=Intent.ACTIVE, block=None, block_kind=None, failures=0, repairs=0, repairing=0)
-    if head is not None and restart_of(EffectOutcome(head.outcome)) is not Restart.WAIT:
-        flow = set_flow(tables, flow, retry_at=tables.now)
-    return flow
+    if flow.intent != Intent.ACTIVE:
+        # The pause is over; questions stay.
+        set_flow(tables, flow, intent=Intent.ACTIVE)
+        stopped = [view for view in views if view not in asked]
+    for view in stopped:
+        head = None if view.head is None else tables.run(view.head)
+        none = {"block": None, "block_kind": None, "failures": 0, "repairs": 0, "repairing": 0}
+        if head is not None and head.status != RunStatus.ACTIVE:
+            none |= {"retry_at": tables.now} if restart_of(EffectOutcome(head.outcome)) is not Restart.WAIT else {}
+        set_flow(tables, view, **none)
+    return tables.flow(flow.id)
+
+
+def _can_be_resumed(tables: WorkflowTables, flow: FlowRow) -> bool:
+    return flow.block is not None or (flow.retry_at is not None and flow.retry_at > tables.now)
 
 
 def run_now(tables: WorkflowTables, name: str) -> FlowRow:
@@ -116,7 +129,7 @@ def archive(tables: WorkflowTables, name: str) -> FlowRow:
     if flow.intent != Intent.PAUSED:
         why = f"it is not paused; pause it first: `headwater workflow pause {flow.name}`"
         raise refusals.of_flow(flow, "be archived", why)
-    active = tables.active(flow.id)
+    active = next(iter(tables.at_work(flow.id)), None)
     if active is not None:
         why = f"run {active.id} of {active.handler} is still at work; ask again when it has stopped"
         raise refusals.of_flow(flow, "be archived", why, active.id)
@@ -138,7 +151,7 @@ def restore(tables: WorkflowTables, name: str) -> FlowRow:
 def _head(tables: WorkflowTables, run_id: int, what: str) -> tuple[FlowRow, RunRow]:
     """The head of a chain that has stopped. Raises TransitionError for any other run."""
     run = tables.run(run_id)
-    flow = tables.flow(run.flow)
+    flow = tables.flow_of(run)
     if flow.head != run.id or run.status in (RunStatus.ACTIVE, RunStatus.COMMITTED):
         raise refusals.not_open(tables, run, what)
     return flow, run
@@ -204,7 +217,7 @@ def retry(tables: WorkflowTables, run_id: int) -> RunRow:
 
 def _take_up_again(tables: WorkflowTables, run: RunRow) -> RunRow:
     """A run that was set aside after its effect continues with `next`."""
-    flow = tables.flow(run.flow)
+    flow = tables.flow_of(run)
     if run.aside == "again":
         why = "it is taken up again anyway, as soon as a host runs it; nothing more is to be done"
         raise refusals.of_run(run, "tried again", why)
@@ -254,7 +267,7 @@ def cancel(tables: WorkflowTables, run_id: int) -> RunRow:
 
 
 def _pausing(tables: WorkflowTables, run: RunRow) -> str:
-    return f"`headwater workflow pause {tables.flow(run.flow).name}`"
+    return f"`headwater workflow pause {tables.flow_of(run).name}`"
 
 
 # --- calls with an unknown outcome ----------------------------------------------------------------------------
@@ -263,7 +276,7 @@ def _pausing(tables: WorkflowTables, run: RunRow) -> str:
 def _unknown(tables: WorkflowTables, run_id: int) -> CallRow:
     run = tables.run(run_id)
     call = tables.call_of(run)
-    is_given_up = run.cancelled and tables.flow(run.flow).head != run.id
+    is_given_up = run.cancelled and tables.flow_of(run).head != run.id
     if run.outcome != EffectOutcome.UNKNOWN or call is None or call.status not in _OPEN or is_given_up:
         raise refusals.not_unknown(tables, run, given_up=bool(is_given_up))
     return call
@@ -287,7 +300,7 @@ def reconcile_skip(tables: WorkflowTables, run_id: int) -> RunRow:
     run = tables.run(run_id)
     run_rows.resolve_call(tables, run, "user_skip", result=None, error="skipped by a person")
     run = run_rows.move(tables, run, RunStep.SKIPPED)
-    set_flow(tables, tables.flow(run.flow), block=None, block_kind=None, retry_at=tables.now)
+    set_flow(tables, tables.flow_of(run), block=None, block_kind=None, retry_at=tables.now)
     return run
 
 
@@ -295,7 +308,7 @@ def reconcile_again(tables: WorkflowTables, run_id: int) -> RunRow:
     """Ask the connector again, with the count of tries reset."""
     call = _unknown(tables, run_id)
     run = tables.run(run_id)
-    if tables.flow(run.flow).block_kind == "hung":
+    if tables.flow_of(run).block_kind == "hung":
         why = (
             "its call has not come back, and may still act; it is looked up when it has, or when the host was started "
             f"anew. Or report the outcome: `headwater reconcile {run_id} --applied JSON`, `--not-applied`, `--skip`"
@@ -307,7 +320,7 @@ def reconcile_again(tables: WorkflowTables, run_id: int) -> RunRow:
         why = "that is about to be asked anyway, as soon as a host runs it; nothing more is to be done"
         raise refusals.of_run(run, "looked up", why)
     run_rows.leave_call_open(tables, run, tables.now, error=call.error or "")
-    set_flow(tables, tables.flow(run.flow), block=None, block_kind=None)
+    set_flow(tables, tables.flow_of(run), block=None, block_kind=None)
     return run
 
 
@@ -334,13 +347,13 @@ def skip_input(tables: WorkflowTables, input_id: int) -> int:
     found = find_input(tables, input_id)
     # Events that follow from it in other workflows are skipped, too.
     for row in tables.execute(_CITED_IN, input_id):
-        flow = tables.flow(row[0])
-        head = None if flow.head is None else tables.run(flow.head)
-        if head is not None and flow.block_kind == "ask" and _cites(tables, head, input_id):
-            # A plan with one of these events is void. The other events of the plan are planned again.
-            run_rows.release(tables, head)
-            set_flow(tables, flow, block=None, block_kind=None, retry_at=tables.now)
-        tables.touch(flow.id)
+        for flow in tables.every_lane(row[0]):
+            head = None if flow.head is None else tables.run(flow.head)
+            if head is not None and flow.block_kind == "ask" and _cites(tables, head, input_id):
+                # A plan with one of these events is void. The other events of the plan are planned again.
+                run_rows.release(tables, head)
+                set_flow(tables, flow, block=None, block_kind=None, retry_at=tables.now)
+        tables.touch(row[0])
     count = tables.change(
         f"update flow_event set status = 'skipped' where status in ('pending', 'parked') and {_CITING}", input_id
     )
@@ -378,6 +391,6 @@ def reprocess(tables: WorkflowTables, name: str, input_id: int | None = None) ->
     if not count:
         raise refusals.of_flow(flow, "be reprocessed", f"nothing of {flow.name} is parked, that is, put aside")
     for topic in tables.topics(flow.id):
-        tables.published[flow.id, topic] = None
+        tables.published[flow.id, topic, None] = None
     tables.touch(flow.id)
     return count

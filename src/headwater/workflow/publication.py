@@ -6,7 +6,9 @@ import msgspec
 
 from headwater.errors import EventReusedError, NotFoundError
 from headwater.workflow.rows import EventStatus, FlowRow, RunRow
+from headwater.workflow.run_lanes import lane_text
 from headwater.workflow.tables import WorkflowTables
+from headwater.workflow.workflow_limits import PRIORITY
 
 
 class Publication(msgspec.Struct, frozen=True):
@@ -22,28 +24,39 @@ class Publication(msgspec.Struct, frozen=True):
     """The source, for people. Empty: published by a run, whose inputs the event inherits."""
     is_pinned: bool = False
     """The sender promises that an id always has the same payload: a different payload is refused."""
+    priority: int = PRIORITY
+    """From 0 to 9: of the events that wait in a lane, those with a higher one come first."""
 
 
 def publish(tables: WorkflowTables, event: Publication, run: RunRow | None = None) -> bool:
     """Publish an event and return whether it is new. D8: the payload of a pending event is replaced, of others not."""
     flow, topic = _topic(tables, event)
+    lane = _lane(tables, flow, event)
     query = (
-        "insert into flow_event(topic, message, payload, status, created_by, created_at) "
-        "values (?, ?, ?, 'pending', ?, ?) on conflict do nothing returning id"
+        "insert into flow_event(topic, message, payload, status, created_by, created_at, lane, priority) "
+        "values (?, ?, ?, 'pending', ?, ?, ?, ?) on conflict do nothing returning id"
     )
-    added = tables.one(query, topic, event.message, event.payload, None if run is None else run.id, tables.now)
+    by = None if run is None else run.id
+    added = tables.one(query, topic, event.message, event.payload, by, tables.now, lane, event.priority)
     if added is None:
-        event_id = _again(tables, flow, topic, event)
+        event_id = _again(tables, flow, topic, event, lane)
     else:
         event_id = added[0]
         tables.count_new(flow.id, event.topic)
-        tables.published[flow.id, event.topic] = None
+        # Without a key, what is new is one event, and its lane as well.
+        tables.published[flow.id, event.topic, lane or ""] = None
         tables.touch(flow.id)
     _cause(tables, flow, event, event_id, run)
     return added is not None
 
 
-def _again(tables: WorkflowTables, flow: FlowRow, topic: int, event: Publication) -> int:
+def _lane(tables: WorkflowTables, flow: FlowRow, event: Publication) -> str | None:
+    """The text of the lane of an event. None: the topic has no key."""
+    key = tables.topic_keys(flow.id)[event.topic]
+    return None if key is None else lane_text(event.payload, key)
+
+
+def _again(tables: WorkflowTables, flow: FlowRow, topic: int, event: Publication, lane: str | None) -> int:
     """Publish an event whose id the topic has already. Returns the number of the event."""
     query = "select id, status, payload from flow_event where topic = ? and message = ?"
     event_id: int
@@ -56,9 +69,10 @@ def _again(tables: WorkflowTables, flow: FlowRow, topic: int, event: Publication
         raise EventReusedError(message, topic=event.topic, event=event.message)
     if status == EventStatus.PENDING and payload != event.payload:
         newest = "(select coalesce(max(id), 0) from flow_run)"
-        tables.put(f"update flow_event set payload = ?, changed = {newest} where id = ?", event.payload, event_id)
+        query = f"update flow_event set payload = ?, lane = ?, changed = {newest} where id = ?"
+        tables.put(query, event.payload, lane, event_id)
         # W10: a consumer that saw the event and left it runs again.
-        tables.published[flow.id, event.topic] = None
+        tables.published[flow.id, event.topic, lane] = None
         tables.touch(flow.id)
     return event_id
 

@@ -12,16 +12,16 @@ from headwater.workflow.workflow_limits import ERROR_MAX
 from headwater.workflow.workflow_rows import set_flow
 
 
-def _under_repair(tables: WorkflowTables, flow_id: int, run_id: int) -> FlowRow:
-    flow = tables.flow(flow_id)
+def _under_repair(tables: WorkflowTables, run_id: int) -> FlowRow:
+    flow = tables.flow_of(tables.run(run_id))
     if not flow.repairing or flow.head != run_id:
         raise TransitionError(f"{flow.name} is not under repair any more", workflow=flow.name)
     return flow
 
 
-def repaired(tables: WorkflowTables, flow_id: int, run_id: int, handler: str, source: str) -> FlowRow:
+def repaired(tables: WorkflowTables, run_id: int, handler: str, source: str) -> FlowRow:
     """Store the repaired code as a new version, with which the chain continues. The declared handlers stay the same."""
-    flow = _under_repair(tables, flow_id, run_id)
+    flow = _under_repair(tables, run_id)
     row = tables.one(
         "select print, config, code from flow_version where flow = ? and version = ?", flow.id, flow.version
     )
@@ -35,7 +35,7 @@ def repaired(tables: WorkflowTables, flow_id: int, run_id: int, handler: str, so
     return set_flow(tables, flow, **changes)
 
 
-def gave_up(tables: WorkflowTables, flow_id: int, run_id: int, text: str) -> FlowRow:
+def gave_up(tables: WorkflowTables, run_id: int, text: str) -> FlowRow:
     """No repair was found: a person has to decide."""
-    flow = _under_repair(tables, flow_id, run_id)
+    flow = _under_repair(tables, run_id)
     return set_flow(tables, flow, repairing=0, repairs=flow.repairs + 1, block=text[:ERROR_MAX], block_kind="logic")

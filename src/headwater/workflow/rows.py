@@ -125,6 +125,25 @@ class FlowRow(msgspec.Struct, frozen=True, gc=False):
     failures: int
     created_at: Millis
     updated_at: Millis
+    lane: str = ""
+    """Not a column: the lane whose block, head, retry time and counts these are. See `LaneRow`."""
+
+
+class LaneRow(msgspec.Struct, frozen=True, gc=False):
+    """What is stored of one lane of a consumer, as `FlowRow` and `HandlerRow` have it for the shared lane."""
+
+    flow: int
+    name: str
+    handler: str
+    block: str | None = None
+    block_kind: str | None = None
+    repairs: int = 0
+    repairing: int = 0
+    head: int | None = None
+    retry_at: Millis | None = None
+    failures: int = 0
+    wake_at: Millis | None = None
+    span: int | None = None
 
 
 class RunRow(msgspec.Struct, frozen=True, gc=False):
@@ -161,6 +180,10 @@ class RunRow(msgspec.Struct, frozen=True, gc=False):
     """Set aside after its effect: `kept`, or `again` if it is to continue. See `workflow.set_aside`."""
     service: str | None
     """The service that needs a new sign-in or a grant."""
+    lane: str
+    """The lane of its consumer; empty: the lane that the workflow shares. See `workflow.run_lanes`."""
+    claim: int
+    """Which grant of the run counts, once other processes execute runs."""
 
     @property
     def call(self) -> int:
@@ -178,6 +201,13 @@ class EventRow(msgspec.Struct, frozen=True, gc=False):
     status: EventStatus
     attempt: int
     created_at: Millis
+    priority: int
+    lane: str | None
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """Its place among the waiting events of a lane: by priority, then in the order of publication."""
+        return -self.priority, self.id
 
 
 class CallRow(msgspec.Struct, frozen=True, gc=False):
@@ -209,6 +239,10 @@ class HandlerRow(msgspec.Struct, frozen=True, gc=False):
     span: int | None
     gone: int
     asked: int
+    call_at: int | None
+    """The earliest time of its next call, in microseconds since 1970, if it has a rate."""
+    lane: str = ""
+    """Not a column: the lane whose wake-up time and number of events these are."""
 
 
 class TopicRow(msgspec.Struct, frozen=True, gc=False):
@@ -220,6 +254,8 @@ class TopicRow(msgspec.Struct, frozen=True, gc=False):
     pending: int
     reserved: int
     parked: int
+    key: str | None
+    """The field of the payload that names the lane of an event."""
 
     @property
     def unfinished(self) -> int:
@@ -249,10 +285,22 @@ def columns(kind: type[msgspec.Struct], table: str = "") -> str:
 RUN: Final = columns(RunRow)
 OF_CHAIN: Final = "(id = ? or (chain = ? and retry_of is not null))"
 """The runs of a chain: its first, which it is named by, and those that were tried again."""
-FLOW: Final = columns(FlowRow)
+FLOW: Final = columns(FlowRow).removesuffix(", lane")
+LANE: Final = columns(LaneRow)
 CALL: Final = columns(CallRow)
-HANDLER: Final = columns(HandlerRow)
+HANDLER: Final = columns(HandlerRow).removesuffix(", lane")
 TOPIC: Final = columns(TopicRow)
 INPUT: Final = columns(InputRow)
-EVENT: Final = "event.id, topic.name, event.message, event.payload, event.status, event.attempt, event.created_at"
+EVENT: Final = (
+    "event.id, topic.name, event.message, event.payload, event.status, event.attempt, event.created_at, "
+    "event.priority, event.lane"
+)
 FROM_EVENT: Final = "flow_event as event join flow_topic as topic on topic.id = event.topic"
+OPEN_HEADS: Final = (
+    "(select id as flow, '' as lane, head, block_kind from flow where head is not null "
+    "union all select flow, name, head, block_kind from flow_lane where head is not null)"
+)
+"""SQL: the unfinished chains of all workflows and lanes, by their newest run."""
+
+HUNG_HEADS: Final = f"select flow, lane, head from {OPEN_HEADS} where block_kind = 'hung'"
+"""Those whose call has not returned in time."""

@@ -15,11 +15,13 @@ from headwater.values.ids import Millis
 from headwater.workflow.decisions import Decision, decisions
 from headwater.workflow.host_state import Hosts, as_seen
 from headwater.workflow.input_queries import input_view, inputs, outputs_of
+from headwater.workflow.lane_queries import lane_views, limits_of
 from headwater.workflow.operator_actions import find_flow
 from headwater.workflow.phases import Restart, restart_of
 from headwater.workflow.rows import (
     CALL,
     OF_CHAIN,
+    OPEN_HEADS,
     RUN,
     CallRow,
     EffectOutcome,
@@ -32,7 +34,7 @@ from headwater.workflow.rows import (
 from headwater.workflow.schedule import in_words
 from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.wording.captions import inputs_of, listed, run_caption
-from headwater.workflow.wording.status_document import sentence_of
+from headwater.workflow.wording.status_document import foremost
 from headwater.workflow.wording.story import (
     HOST,
     because,
@@ -90,15 +92,17 @@ def needs_attention(tables: WorkflowTables) -> list[FlowView]:
 
 def _flow_view(tables: WorkflowTables, row: FlowRow, recent: int) -> FlowView:
     topics = tables.topics(row.id)
-    active = tables.active(row.id)
-    head = None if row.head is None else tables.run(row.head)
-    state, said = sentence_of(row, active, head)
+    shown = foremost(tables, row)
+    active, head = shown.active, shown.head
+    state, said = shown.state, shown.sentence
+    shared, row = row, shown.flow
     rows = tables.handlers(row.id)
     times = [each.next_run_at for each in rows if each.next_run_at is not None]
     config, deployed_at = tables.execute(
         "select config, at from flow_version where flow = ? and version = ?", row.id, row.version
     )[0]
-    handlers = _handlers(msgspec.msgpack.decode(config, type=FlowSpec), rows)
+    spec = msgspec.msgpack.decode(config, type=FlowSpec)
+    handlers = _handlers(spec, rows)
     scheduled = [f"{each.name} {each.when}" for each in handlers if each.kind == "producer"]
     current = active or head
     return FlowView(
@@ -114,16 +118,18 @@ def _flow_view(tables: WorkflowTables, row: FlowRow, recent: int) -> FlowView:
         parked=sum(topic.parked for topic in topics.values()),
         next_at=min(times, default=None),
         retry_at=row.retry_at,
-        due_at=_due_at(tables, row, head, rows),
+        due_at=_due_at(tables, shared, shown.lanes, rows),
         failures=row.failures,
         run=None if current is None else current.id,
         can_ask=head is not None and row.block_kind in _UNANSWERED and tables.reconciles(head),
         has_effect=head is not None and restart_of(EffectOutcome(head.outcome)) is Restart.EMIT,
-        waiting=int(row.block is not None and row.intent != Intent.ARCHIVED),
+        waiting=0 if row.intent == Intent.ARCHIVED else sum(1 for lane in shown.lanes if lane.block is not None),
         stale=_stale(tables, row.id),
         runs=tables.execute("select count(*) from flow_run where flow = ?", row.id)[0][0],
         recent=_recent(tables, row.id, recent),
         handlers=handlers,
+        lanes=lane_views(tables, row.id, spec),
+        working=len(tables.actives(row.id)),
         updated_at=row.updated_at,
     )
 
@@ -142,21 +148,32 @@ def _handlers(spec: FlowSpec, rows: Iterable[HandlerRow]) -> list[HandlerView]:
         row = known.get(("consumer", consumer.name))
         when = f"when something is published to {listed(list(consumer.topics), len(consumer.topics))}"
         wake_at = None if row is None else row.wake_at
+        when += limits_of(consumer)
         found.append(HandlerView(name=consumer.name, kind="consumer", when=when, next_at=wake_at))
     return found
 
 
-def _due_at(tables: WorkflowTables, row: FlowRow, head: RunRow | None, rows: Iterable[HandlerRow]) -> Millis | None:
-    """When a handler is due. None: not before an action or an event."""
-    if row.intent != Intent.ACTIVE or row.block is not None:
+def _due_at(
+    tables: WorkflowTables, row: FlowRow, lanes: Iterable[FlowRow], rows: Iterable[HandlerRow]
+) -> Millis | None:
+    """When a handler is due in one of the lanes. None: not before an action or an event."""
+    if row.intent != Intent.ACTIVE:
         return None
-    if head is None or head.status == RunStatus.ACTIVE:
-        times = [at for each in rows for at in (each.next_run_at, each.wake_at) if at is not None]
-        return min(times, default=None)
-    if restart_of(EffectOutcome(head.outcome)) is not Restart.WAIT:
-        return row.retry_at
-    call = tables.call_of(head)
-    return None if call is None else call.next_at
+    times: list[Millis] = []
+    for lane in lanes:
+        head = None if lane.head is None else tables.run(lane.head)
+        if lane.block is not None:
+            continue
+        if head is None or head.status == RunStatus.ACTIVE:
+            if not lane.lane:
+                times += [at for each in rows for at in (each.next_run_at, each.wake_at) if at is not None]
+            continue
+        if restart_of(EffectOutcome(head.outcome)) is not Restart.WAIT:
+            times += [] if lane.retry_at is None else [lane.retry_at]
+            continue
+        call = tables.call_of(head)
+        times += [] if call is None or call.next_at is None else [call.next_at]
+    return min(times, default=None)
 
 
 def _stale(tables: WorkflowTables, flow_id: int) -> int:
@@ -183,7 +200,7 @@ def run_view(
     tables: WorkflowTables, run: RunRow, flow_row: FlowRow | None = None, hosts: Hosts | None = None
 ) -> RunView:
     """One run, as users see it."""
-    flow_row = flow_row or tables.flow(run.flow)
+    flow_row = flow_row or tables.flow_of(run)
     later = tables.one("select id from flow_run where retry_of = ?", run.id)
     before = None if run.retry_of is None else tables.run(run.retry_of)
     followed_by: int | None = None if later is None else later[0]
@@ -210,6 +227,7 @@ def run_view(
         followed_by=followed_by,
         chain=run.chain,
         version=run.version,
+        lane=run.lane,
         title=run.title,
         text=run_caption(run, tables),
         offered=run.offered,
@@ -268,9 +286,10 @@ def runs(
         where.append("substr(status, 1, length(?)) = ?")
         values += [status, status]
         if status.startswith("paused"):
-            where.append("id in (select head from flow where head is not null)")
+            where.append(f"id in (select head from {OPEN_HEADS})")
     if waiting:
-        where.append("id in (select head from flow where block is not null and intent <> 'archived')")
+        among = f"select open.head from {OPEN_HEADS} as open join flow on flow.id = open.flow"
+        where.append(f"id in ({among} where open.block_kind is not null and flow.intent <> 'archived')")
     if acting:
         where.append("(taken > 0 or status <> 'committed')")
     query = f"select {RUN} from flow_run where {' and '.join(where)} order by id desc limit ?"
@@ -278,20 +297,16 @@ def runs(
     if also:
         there = {run.id for run in found}
         rows = tables.execute(f"select {RUN} from flow_run where id in ({', '.join('?' * len(also))})", *also)
-        more = [run for run in map(_run_row, rows) if run.id not in there and flow_id in (None, run.flow)]
+        more = [run for run in (RunRow(*row) for row in rows) if run.id not in there and flow_id in (None, run.flow)]
         found = sorted([*found, *more], key=lambda run: run.id, reverse=True)
-    known = {each: tables.flow(each) for each in {run.flow for run in found}}
-    return [run_view(tables, run, known[run.flow], hosts) for run in found]
-
-
-def _run_row(row: tuple[Any, ...]) -> RunRow:
-    return RunRow(*row)
+    known = {each: tables.flow(*each) for each in {(run.flow, run.lane) for run in found}}
+    return [run_view(tables, run, known[run.flow, run.lane], hosts) for run in found]
 
 
 def run_details(tables: WorkflowTables, run_id: int, hosts: Hosts | None = None) -> RunDetails:
     """Everything about one run. Raises NotFoundError."""
     run = tables.run(run_id)
-    flow_row = tables.flow(run.flow)
+    flow_row = tables.flow_of(run)
     call = tables.call_of(run)
     query = (
         "select topic.name, event.message, event.status, take.disposition, take.attempt from flow_take as take "

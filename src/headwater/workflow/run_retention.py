@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from headwater.errors import InvariantError
-from headwater.workflow.rows import RunRow
+from headwater.workflow.rows import OPEN_HEADS, RunRow
 from headwater.workflow.set_aside import HELD
 from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.workflow_limits import PRUNE_EVERY
@@ -16,11 +15,9 @@ BATCH: Final = 1024
 
 def is_due(tables: WorkflowTables, run: RunRow) -> bool:
     """Once for every so many run ids. Ids are shared by all workflows, so one workflow may get only odd ids."""
-    # A run that has just finished is the newest of its workflow.
+    # Runs of other lanes may have begun since this one.
     newest, before = tables.newest(run.flow)
-    if newest != run.id:
-        raise InvariantError(f"run {run.id} was finished after run {newest} had begun", run=run)
-    return before // PRUNE_EVERY != run.id // PRUNE_EVERY
+    return before // PRUNE_EVERY != newest // PRUNE_EVERY
 
 
 def prune(tables: WorkflowTables, flow: int, keep: int) -> int:
@@ -33,14 +30,14 @@ def prune(tables: WorkflowTables, flow: int, keep: int) -> int:
     if newest is None:
         return 0
     # Whole chains, by their first run. An unfinished chain stays, whatever its age.
-    head = "(select coalesce(head, 0) from flow where id = run.flow)"
+    heads = f"(select head from {OPEN_HEADS} where flow = run.flow)"
     # A run that was set aside has the only copy of its call's result.
     kept = f"(select run.chain from flow_run as run where run.flow = ? and run.aside is not null and {HELD})"
     query = (
         "select id from flow_run as run where flow = ? and id <= ? and retry_of is null and status <> 'active' "
-        f"and id <> {head} and id not in {kept} "
+        f"and id not in {heads} and id not in {kept} "
         "and not exists (select 1 from flow_run as other where other.chain = run.id "
-        f"and other.retry_of is not null and (other.id > ? or other.id = {head} or other.status = 'active')) "
+        f"and other.retry_of is not null and (other.id > ? or other.id in {heads} or other.status = 'active')) "
         "order by id limit ?"
     )
     chains = [row[0] for row in tables.execute(query, flow, newest[0], flow, newest[0], BATCH)]

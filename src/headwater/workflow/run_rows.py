@@ -61,6 +61,8 @@ _BLANK: Final = RunRow(
     updated_at=Millis(0),
     aside=None,
     service=None,
+    lane="",
+    claim=0,
 )
 """What a run has that has not begun."""
 
@@ -123,6 +125,7 @@ def _insert(tables: WorkflowTables, flow: FlowRow, *, chain: int | None = None, 
         id=run_id,
         flow=flow.id,
         version=flow.version,
+        lane=flow.lane,
         # A chain is named by its first run.
         chain=run_id if chain is None else chain,
         created_at=now,

@@ -73,15 +73,25 @@ def want_again(tables: WorkflowTables, flow: FlowRow, wanted: Iterable[RunRow]) 
 
 def waits(tables: WorkflowTables, flow: FlowRow) -> RunRow | None:
     """The oldest run that is marked to continue, has its handler in the program, and has events left."""
-    if flow.intent != Intent.ACTIVE or flow.block is not None or not tables.has_runs_to_resume(flow.id):
+    if flow.intent != Intent.ACTIVE or flow.block is not None or flow.head is not None:
+        return None
+    if not tables.has_runs_to_resume(flow.id):
         return None
     query = (
-        f"select {RUN} from flow_run as run where flow = ? and aside = 'again' and {HELD} and exists (select 1 from "
-        "flow_handler as handler where handler.flow = run.flow and handler.kind = run.kind "
+        f"select {RUN} from flow_run as run where flow = ? and lane = ? and aside = 'again' and {HELD} "
+        "and exists (select 1 from flow_handler as handler where handler.flow = run.flow and handler.kind = run.kind "
         "and handler.name = run.handler and not handler.gone) order by id limit 1"
     )
-    row = tables.one(query, flow.id)
+    row = tables.one(query, flow.id, flow.lane)
     return None if row is None else RunRow(*row)
+
+
+def lanes_to_resume(tables: WorkflowTables, flow: int) -> list[str]:
+    """The lanes, apart from the shared one, with runs that are marked to continue."""
+    if not tables.has_runs_to_resume(flow):
+        return []
+    query = "select distinct lane from flow_run where flow = ? and aside = 'again' and lane <> '' order by lane"
+    return [row[0] for row in tables.execute(query, flow)]
 
 
 def take_up(tables: WorkflowTables, flow: FlowRow) -> FlowRow:

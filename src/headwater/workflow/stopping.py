@@ -13,6 +13,7 @@ from headwater.workflow import run_rows
 from headwater.workflow.phases import Restart, RunStep, restart_of
 from headwater.workflow.retry_policy import DEFAULT, Retry
 from headwater.workflow.rows import EffectOutcome, FailureKind, FlowRow, RunPhase, RunRow, RunStatus
+from headwater.workflow.run_lanes import within
 from headwater.workflow.set_aside import put_aside
 from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.wording.captions import run_caption
@@ -59,7 +60,7 @@ def failed(  # noqa: PLR0917  # what is known where it happens
     checkpoint of its own, because its writes are part of the commit.
     """
     run = active(tables, run_id)
-    flow = tables.flow(run.flow)
+    flow = tables.flow_of(run)
     steps = [_STEPS[why.kind]]
     if emitting and run.phase != RunPhase.EMITTING:
         steps.insert(0, RunStep.EMITTING)
@@ -125,7 +126,7 @@ def _is_parked(tables: WorkflowTables, flow: FlowRow, run: RunRow, spec: FlowSpe
     shown = _poison(tables, flow, run, spec)
     if not shown:
         return False
-    row = tables.handler(flow.id, "consumer", run.handler)
+    row = tables.handler_of(run)
     parks = len(shown) == 1 or (row.span == 0 and bool(run.taken))
     if row.span == 0 and not parks:
         return False
@@ -144,7 +145,7 @@ def _poison(tables: WorkflowTables, flow: FlowRow, run: RunRow, spec: FlowSpec) 
     """The events that may cause the failure: those the run took, or those it was shown."""
     if run.taken:
         return [row[0] for row in tables.execute("select event from flow_take where run = ?", run.id)]
-    pending = tables.pending(flow.id, spec.consumer(run.handler).topics, run.offered)
+    pending = tables.pending(flow.id, spec.consumer(run.handler).topics, run.offered, within(run.lane))
     return [event.id for event in pending]
 
 
@@ -153,7 +154,7 @@ def crashed(tables: WorkflowTables, run: RunRow) -> RunRow:
     crashes = run.crashes + 1
     text = f"the host ended while {run.handler} was {run.phase}"
     run = end(tables, run, [RunStep.CRASHED], RunFailure(kind=FailureKind.CRASHED, message=text), crashes=crashes)
-    flow = tables.flow(run.flow)
+    flow = tables.flow_of(run)
     restart = restart_of(EffectOutcome(run.outcome))
     if restart is Restart.WAIT:
         run_rows.leave_call_open(tables, run, tables.now, error=text)
@@ -217,7 +218,7 @@ def stop(  # what is known where it happens
 ) -> RunRow:
     """Stop a run that keeps its events."""
     run = end(tables, run, [what], RunFailure(kind=kind, message=message, details=details))
-    flow = tables.flow(run.flow)
+    flow = tables.flow_of(run)
     text = None if block is None else message[:ERROR_MAX]
     set_flow(tables, flow, head=run.id, retry_at=None, block=text, block_kind=block)
     return run

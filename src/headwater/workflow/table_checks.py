@@ -4,6 +4,8 @@
 The first violation raises an InvariantError with the invariant and the record.
 
 `docs/internals/workflow-invariants.md` says what each invariant promises, and which code upholds it.
+
+Length: one function for each invariant over the rows, in their order.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from collections.abc import Callable, Collection
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from headwater.errors import InvariantError
 from headwater.workflow.phases import STEPS, Restart, RunPosition, apply_step, position_of, restart_of
@@ -59,6 +62,7 @@ class StoredEvent(msgspec.Struct, frozen=True):
     status: str
     reserved_by: int | None
     attempt: int
+    lane: str | None
 
 
 class Rows:
@@ -66,6 +70,10 @@ class Rows:
 
     def __init__(self, tables: WorkflowTables) -> None:
         self.flows = {row[0]: FlowRow(*row) for row in tables.execute(f"select {FLOW} from flow")}
+        # Each workflow as its lanes see it: the shared one, and those with a row.
+        self.lanes: dict[tuple[int, str], FlowRow] = {(flow.id, flow.lane): flow for flow in self.flows.values()}
+        for lane in tables.execute("select flow, name from flow_lane"):
+            self.lanes[lane[0], lane[1]] = tables.flow(lane[0], lane[1])
         self.runs = {row[0]: RunRow(*row) for row in tables.execute(f"select {RUN} from flow_run order by id")}
         self.calls = [CallRow(*row) for row in tables.execute(f"select {CALL} from flow_call")]
         self.call_of = {call.run: call for call in self.calls}
@@ -77,10 +85,19 @@ class Rows:
             if run.retry_of is not None:
                 self.after.setdefault(run.retry_of, []).append(run)
 
+    def flow_of(self, run: RunRow) -> FlowRow:
+        """The workflow of a run, as the lane of the run sees it."""
+        found = self.lanes.get((run.flow, run.lane))
+        if found is not None:
+            return found
+        none = {"block": None, "block_kind": None, "repairs": 0, "repairing": 0}
+        none |= {"head": None, "retry_at": None, "failures": 0}
+        return replace(self.flows[run.flow], lane=run.lane, **none)
+
 
 def events(tables: WorkflowTables) -> list[StoredEvent]:
     """All events."""
-    query = "select id, topic, payload, status, reserved_by, attempt from flow_event order by id"
+    query = "select id, topic, payload, status, reserved_by, attempt, lane from flow_event order by id"
     return [StoredEvent(*row) for row in tables.execute(query)]
 
 
@@ -97,15 +114,23 @@ def spec_of(tables: WorkflowTables, flow: FlowRow, version: int | None = None) -
 
 
 def w1_single(tables: WorkflowTables, rows: Rows | None = None) -> None:
-    """At most one run of a workflow is active, and while a chain is open, only its head."""
+    """At most one run of a lane is active, and while a chain is open, only its head."""
     rows = rows or Rows(tables)
-    for flow in rows.flows.values():
-        active = [run for run in rows.runs.values() if run.flow == flow.id and run.status == RunStatus.ACTIVE]
+    at_work: dict[tuple[int, str], list[RunRow]] = {}
+    for run in rows.runs.values():
+        if run.status == RunStatus.ACTIVE:
+            at_work.setdefault((run.flow, run.lane), []).append(run)
+    for active in at_work.values():
+        flow = rows.flow_of(active[0])
         if len(active) > 1:
-            raise broken("W1", f"{len(active)} runs of {flow.name} are active", active)
+            raise broken("W1", f"{len(active)} runs of {flow.name} are active{_in(flow)}", active)
         for run in active:
             if flow.head != (None if run.retry_of is None and flow.head is None else run.id):
                 raise broken("W1", f"it is active, and what {flow.name} has to finish is run {flow.head}", run)
+
+
+def _in(flow: FlowRow) -> str:
+    return f" in {flow.lane}" if flow.lane else ""
 
 
 def _places() -> frozenset[RunPosition]:
@@ -212,7 +237,7 @@ def w7_reset(tables: WorkflowTables, rows: Rows | None = None) -> None:
     for run in rows.runs.values():
         before = None if run.retry_of is None else rows.runs.get(run.retry_of)
         if run.outcome == EffectOutcome.UNKNOWN:
-            _check_unknown(run, rows.flows[run.flow], rows.call_of.get(run.id))
+            _check_unknown(run, rows.flow_of(run), rows.call_of.get(run.id))
         if before is None:
             if run.effect_of is not None:
                 raise broken("W7", "it goes on from a call, and from no run", run)
@@ -255,16 +280,17 @@ def w8_recovery(tables: WorkflowTables, rows: Rows | None = None, alive: Collect
                 raise broken("W8", f"it is not what follows run {follows} in chain {chain}", run)
     for line in chains.values():
         _check_end(tables, rows, line[-1], alive)
-    for flow in rows.flows.values():
+    for flow in rows.lanes.values():
         head = None if flow.head is None else rows.runs.get(flow.head)
-        if flow.head is not None and (head is None or head.flow != flow.id or head.id in rows.after):
+        is_own = head is not None and (head.flow, head.lane) == (flow.id, flow.lane)
+        if flow.head is not None and (head is None or not is_own or head.id in rows.after):
             raise broken("W8", f"what it has to finish is no end of a chain ({head})", flow)
         if head is not None and head.status == RunStatus.COMMITTED:
             raise broken("W8", "what it has to finish is finished", flow)
 
 
 def _check_end(tables: WorkflowTables, rows: Rows, last: RunRow, alive: Collection[int] | None) -> None:
-    flow = rows.flows[last.flow]
+    flow = rows.flow_of(last)
     if last.status == RunStatus.ACTIVE:
         if alive is not None and last.id not in alive:
             raise broken("W8", "no host executes it, and it is active", last)
@@ -323,7 +349,7 @@ def _check_take(take: Take, rows: Rows) -> None:
         case "reserved":
             is_asked = run.status == RunStatus.APPROVAL and run.phase == RunPhase.PREPARED
             keeps = is_asked or restart_of(EffectOutcome(run.outcome)) is not Restart.FRESH
-            is_open = run.status == RunStatus.ACTIVE or (keeps and rows.flows[run.flow].head == run.id)
+            is_open = run.status == RunStatus.ACTIVE or (keeps and rows.flow_of(run).head == run.id)
             fits = event.reserved_by == run.id and is_open
         case "consumed":
             fits = (
@@ -372,6 +398,9 @@ def w12_wake_at(tables: WorkflowTables, rows: Rows | None = None) -> None:
         for row in tables.handlers(flow.id):
             if row.wake_at is not None and row.wake_at > latest + WAKE_MAX_MS:
                 raise broken("W12", f"it is {latest}, and that is more than a day ahead", row)
+        for lane in tables.lanes(flow.id).values():
+            if lane.wake_at is not None and lane.wake_at > latest + WAKE_MAX_MS:
+                raise broken("W12", f"it is {latest}, and that is more than a day ahead", lane)
 
 
 ANY_TIME: Final[tuple[Callable[[WorkflowTables, Rows], None], ...]] = (

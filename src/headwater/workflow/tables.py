@@ -2,12 +2,14 @@
 
 Rows that every run needs are cached between transactions: workflows, handlers, topics and active runs. A writer of one
 of these rows updates the cache. A statement with an unknown effect clears it.
+
+Length: every cached row has its reader and its writer here, side by side.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -22,6 +24,7 @@ from headwater.workflow.rows import (
     FLOW,
     FROM_EVENT,
     HANDLER,
+    LANE,
     RUN,
     TOPIC,
     CallRow,
@@ -30,6 +33,7 @@ from headwater.workflow.rows import (
     FlowRow,
     HandlerKind,
     HandlerRow,
+    LaneRow,
     RunRow,
     RunStatus,
     TopicRow,
@@ -45,14 +49,22 @@ _HANDLERS: Final = "handlers"
 _PRESENT: Final = "handlers of the program"
 _TOPICS: Final = "topics"
 _TOPIC_IDS: Final = "topic ids"
+_TOPIC_KEYS: Final = "topic keys"
 _NEXT_RUN: Final = "next run"
 _NEWEST: Final = "newest"
 _AGAIN: Final = "again"
+_LANES: Final = "lanes"
 
 _PENDING: Final = (
-    "select id, ?, message, payload, status, attempt, created_at from flow_event "
-    "where topic = ? and status = 'pending' order by id limit ?"
+    "select id, ?, message, payload, status, attempt, created_at, priority, lane from flow_event "
+    "where topic = ? and status = 'pending'{} order by priority desc, id limit ?"
 )
+_PENDING_ANY: Final = _PENDING.format("")
+_PENDING_KEYED: Final = _PENDING.format(" and lane = ?")
+_PENDING_ONE: Final = _PENDING.format(" and id = ?")
+
+Within: TypeAlias = "str | int | None"
+"""The events of a lane: those of one key, one event, or all."""
 
 NUMBER_MAX: Final = 2**63 - 1
 """The largest limit that the database accepts."""
@@ -72,8 +84,8 @@ class WorkflowTables:
         self.look = look
         # Workflows whose status document has to be updated.
         self.touched: dict[int, None] = {}
-        # Topics with new events, as (workflow, topic).
-        self.published: dict[tuple[int, str], None] = {}
+        # Topics with new events, as (workflow, topic, lane). Without a lane: in any.
+        self.published: dict[tuple[int, str, str | None], None] = {}
         # The caption of a run that has just finished, by workflow.
         self.captions: dict[int, str] = {}
 
@@ -109,12 +121,54 @@ class WorkflowTables:
 
     # -- rows ----------------------------------------------------------------------------------------------
 
-    def flow(self, flow_id: int) -> FlowRow:
-        """A workflow that exists, by its id."""
+    def flow(self, flow_id: int, lane: str = "") -> FlowRow:
+        """A workflow that exists, by its id, as one of its lanes sees it."""
         found: FlowRow | None = self.cache.get((_FLOW, flow_id))
         if found is None:
             found = self.remember_flow(FlowRow(*self.execute(f"select {FLOW} from flow where id = ?", flow_id)[0]))
+        if not lane:
+            return found
+        row = self.lanes(flow_id).get(lane) or LaneRow(flow_id, lane, "")
+        return replace(
+            found,
+            block=row.block,
+            block_kind=row.block_kind,
+            repairs=row.repairs,
+            repairing=row.repairing,
+            head=row.head,
+            retry_at=row.retry_at,
+            failures=row.failures,
+            lane=lane,
+        )
+
+    def flow_of(self, run: RunRow) -> FlowRow:
+        """The workflow of a run, as the lane of the run sees it."""
+        return self.flow(run.flow, run.lane)
+
+    def every_lane(self, flow_id: int) -> list[FlowRow]:
+        """A workflow as its shared lane sees it, and as each lane with an unfinished chain does."""
+        return [self.flow(flow_id)] + [
+            self.flow(flow_id, name) for name, row in self.lanes(flow_id).items() if row.head is not None
+        ]
+
+    def lanes(self, flow_id: int) -> dict[str, LaneRow]:
+        """The stored lanes of a workflow, by name: those with something to remember."""
+        found: dict[str, LaneRow] | None = self.cache.get((_LANES, flow_id))
+        if found is None:
+            rows = self.execute(f"select {LANE} from flow_lane where flow = ?", flow_id)
+            found = self.cache[_LANES, flow_id] = {row[1]: LaneRow(*row) for row in rows}
         return found
+
+    def remember_lane(self, row: LaneRow, *, is_blank: bool) -> None:
+        """Update a lane in the cache."""
+        lanes = self.lanes(row.flow)
+        lanes[row.name] = row
+        if is_blank:
+            del lanes[row.name]
+
+    def forget_lanes(self, flow_id: int) -> None:
+        """The rows of lanes have changed."""
+        self.cache.pop((_LANES, flow_id), None)
 
     def remember_flow(self, flow: FlowRow) -> FlowRow:
         """Update a workflow in the cache."""
@@ -141,24 +195,34 @@ class WorkflowTables:
             raise NotFoundError(f"there is no run {run_id}; `headwater runs ls` lists them", run=run_id)
         return RunRow(*row)
 
-    def active(self, flow_id: int) -> RunRow | None:
-        """The run of a workflow that is being executed."""
-        if (_ACTIVE, flow_id) in self.cache:
-            run_id: int | None = self.cache[_ACTIVE, flow_id]
-            return None if run_id is None else self.run(run_id)
-        row = self.one(f"select {RUN} from flow_run where flow = ? and status = 'active'", flow_id)
-        if row is None:
-            self.cache[_ACTIVE, flow_id] = None
-            return None
-        return self.remember_run(RunRow(*row))
+    def active(self, flow_id: int, lane: str = "") -> RunRow | None:
+        """The run of one lane of a workflow that is being executed."""
+        run_id = self.actives(flow_id).get(lane)
+        return None if run_id is None else self.run(run_id)
+
+    def actives(self, flow_id: int) -> dict[str, int]:
+        """The runs of a workflow that are being executed, by lane."""
+        found: dict[str, int] | None = self.cache.get((_ACTIVE, flow_id))
+        if found is None:
+            rows = self.execute(f"select {RUN} from flow_run where flow = ? and status = 'active'", flow_id)
+            found = self.cache[_ACTIVE, flow_id] = {}
+            for row in rows:
+                self.remember_run(RunRow(*row))
+        return found
+
+    def at_work(self, flow_id: int) -> list[RunRow]:
+        """The runs of a workflow that are being executed, oldest first."""
+        return [self.run(run_id) for run_id in sorted(self.actives(flow_id).values())]
 
     def remember_run(self, run: RunRow) -> RunRow:
         """Update a run in the cache."""
+        actives: dict[str, int] | None = self.cache.get((_ACTIVE, run.flow))
         if run.status == RunStatus.ACTIVE:
-            self.cache[_ACTIVE, run.flow] = run.id
             self.cache[_RUN, run.id] = run
-        elif self.cache.pop((_RUN, run.id), None) is not None:
-            self.cache[_ACTIVE, run.flow] = None
+            if actives is not None:
+                actives[run.lane] = run.id
+        elif self.cache.pop((_RUN, run.id), None) is not None and actives is not None:
+            actives.pop(run.lane, None)
         return run
 
     def next_run(self) -> int:
@@ -204,11 +268,13 @@ class WorkflowTables:
             _FLOW: self.flow,
             _NAMED: lambda name: getattr(self.flow_named(name), "id", None),
             _RUN: self.run,
-            _ACTIVE: lambda flow_id: getattr(self.active(flow_id), "id", None),
+            _ACTIVE: self.actives,
+            _LANES: self.lanes,
             _HANDLERS: self._handlers,
             _PRESENT: self.handlers,
             _TOPICS: self.topics,
             _TOPIC_IDS: self.topic_ids,
+            _TOPIC_KEYS: self.topic_keys,
             _NEXT_RUN: lambda _: self.next_run(),
             _NEWEST: self.newest,
             _AGAIN: self.has_runs_to_resume,
@@ -231,6 +297,19 @@ class WorkflowTables:
     def handler(self, flow_id: int, kind: HandlerKind, name: str) -> HandlerRow:
         """The stored state of a handler."""
         return self._handlers(flow_id)[kind, name]
+
+    def handler_of(self, run: RunRow) -> HandlerRow:
+        """The stored state of a run's handler, as the lane of the run sees it."""
+        return self.handler_in(run.flow, run.kind, run.handler, run.lane)
+
+    def handler_in(self, flow_id: int, kind: HandlerKind, name: str, lane: str) -> HandlerRow:
+        """The stored state of a handler, as one of its lanes sees it."""
+        found = self.handler(flow_id, kind, name)
+        if not lane:
+            return found
+        row = self.lanes(flow_id).get(lane)
+        wake_at, span = (None, None) if row is None else (row.wake_at, row.span)
+        return replace(found, wake_at=wake_at, span=span, lane=lane)
 
     def handlers(self, flow_id: int) -> list[HandlerRow]:
         """The handlers of a workflow that its program has."""
@@ -261,6 +340,7 @@ class WorkflowTables:
             rows = self.execute(f"select {TOPIC} from flow_topic where flow = ?", flow_id)
             found = self.cache[_TOPICS, flow_id] = {row[2]: TopicRow(*row) for row in rows}
             self.cache[_TOPIC_IDS, flow_id] = {name: topic.id for name, topic in found.items()}
+            self.cache[_TOPIC_KEYS, flow_id] = {name: topic.key for name, topic in found.items()}
         return found
 
     def topic_ids(self, flow_id: int) -> dict[str, int]:
@@ -268,6 +348,14 @@ class WorkflowTables:
         if (_TOPIC_IDS, flow_id) not in self.cache:
             self.topics(flow_id)
         found: dict[str, int] = self.cache[_TOPIC_IDS, flow_id]
+        return found
+
+    def topic_keys(self, flow_id: int) -> dict[str, str | None]:
+        """The fields that name the lanes of events, by topic. Like the ids, they change with a deployment only."""
+        if (_TOPIC_KEYS, flow_id) not in self.cache:
+            self.recount(flow_id)
+            self.topics(flow_id)
+        found: dict[str, str | None] = self.cache[_TOPIC_KEYS, flow_id]
         return found
 
     def recount(self, flow_id: int) -> None:
@@ -297,22 +385,35 @@ class WorkflowTables:
         else:
             self.recount(flow_id)
 
-    def pending(self, flow_id: int, topics: Sequence[str], limit: int) -> list[EventRow]:
-        """The oldest pending events of several topics together."""
+    def pending(self, flow_id: int, topics: Sequence[str], limit: int, within: Within = None) -> list[EventRow]:
+        """The next pending events of several topics together: all, or those of one lane."""
         ids = self.topic_ids(flow_id)
         found: list[EventRow] = []
+        query = _PENDING_ANY if within is None else _PENDING_ONE if isinstance(within, int) else _PENDING_KEYED
+        lane = () if within is None else (within,)
         for name in topics:
             # The index returns them in order.
-            found += [EventRow(*row) for row in self.execute(_PENDING, name, ids[name], limit)]
-        return found if len(topics) == 1 else sorted(found, key=lambda event: event.id)[:limit]
+            found += [EventRow(*row) for row in self.execute(query, name, ids[name], *lane, limit)]
+        return found if len(topics) == 1 else sorted(found, key=lambda event: event.rank)[:limit]
 
-    def oldest(self, topics: Sequence[int]) -> int | None:
-        """The oldest pending event of these topics."""
-        query = "select min(id) from flow_event where topic = ? and status = 'pending'"
-        found = [self.execute(query, topic)[0][0] for topic in topics]
-        return min((event for event in found if event is not None), default=None)
+    def count_pending(self, flow_id: int, topics: Sequence[str], limit: int, lane: str) -> int:
+        """How many events of several topics are pending in the lane of one key, up to a limit."""
+        ids = self.topic_ids(flow_id)
+        inner = "select 1 from flow_event where topic = ? and status = 'pending' and lane = ? limit ?"
+        query = f"select count(*) from ({inner})"
+        counts: list[int] = [self.execute(query, ids[name], lane, limit)[0][0] for name in topics]
+        return min(limit, sum(counts))
+
+    def first(self, topics: Sequence[int]) -> tuple[int, int] | None:
+        """The rank of the next pending event of these topics."""
+        query = (
+            "select priority, id from flow_event where topic = ? and status = 'pending' "
+            "order by priority desc, id limit 1"
+        )
+        found = [row for topic in topics for row in self.execute(query, topic)]
+        return min(((-priority, event) for priority, event in found), default=None)
 
     def events_of(self, run: RunRow) -> list[EventRow]:
         """The events that a run has reserved."""
-        query = f"select {EVENT} from {FROM_EVENT} where event.reserved_by = ? order by event.id"
+        query = f"select {EVENT} from {FROM_EVENT} where event.reserved_by = ? order by event.priority desc, event.id"
         return [EventRow(*row) for row in self.execute(query, run.id)]

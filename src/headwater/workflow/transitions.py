@@ -10,238 +10,36 @@ Actions of users on runs are in `operator_actions`, recovery after a restart in 
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import msgspec
 
 from headwater.errors import TransitionError
 from headwater.values.ids import Millis
 from headwater.workflow import run_rows
-from headwater.workflow.phases import Restart, RunStep, restart_of
-from headwater.workflow.planner import Due, Flags, IdleUntil, choose
+from headwater.workflow.beginning import Begun, Next, ReconcileCall, Repair, begin, begin_after, peek
+from headwater.workflow.phases import RunStep
+from headwater.workflow.rates import take_call
 from headwater.workflow.retry_policy import DEFAULT, clamp_wake
 from headwater.workflow.rows import (
-    CallRow,
+    HUNG_HEADS,
     EffectOutcome,
-    EventRow,
     EventStatus,
     FailureKind,
-    FlowRow,
-    HandlerKind,
     HandlerRow,
     Intent,
     ResolvedBy,
-    RunCause,
     RunPhase,
     RunRow,
     RunStatus,
 )
+from headwater.workflow.run_lanes import within
 from headwater.workflow.run_retention import is_due, prune
 from headwater.workflow.schedule import next_after
-from headwater.workflow.set_aside import take_up, waits
 from headwater.workflow.stopping import RunFailure, active, after_crash, crashed, failed, stop, unknown
 from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.wording.captions import run_caption
-from headwater.workflow.workflow_limits import ERROR_MAX, PAGE, WAKE_MAX_MS
+from headwater.workflow.workflow_limits import ERROR_MAX
 from headwater.workflow.workflow_rows import set_flow, set_handler
-from headwater.workflow.workflow_spec import FlowSpec
-
-# --- beginning ------------------------------------------------------------------------------------------------
-
-
-class Begun(msgspec.Struct, frozen=True):
-    """A run to execute now, from its phase on."""
-
-    flow: FlowRow
-    run: RunRow
-    state: bytes | None
-    events: tuple[EventRow, ...] = ()
-    """The first events of the `run.offered` that `prepare` gets; or the events of the run, if it continues later."""
-    call: CallRow | None = None
-
-
-class Repair(msgspec.Struct, frozen=True):
-    """A handler has to be repaired."""
-
-    flow: FlowRow
-    run: RunRow
-
-
-class ReconcileCall(msgspec.Struct, frozen=True):
-    """A connector has to be asked now about a call with an unknown outcome."""
-
-    flow: FlowRow
-    run: RunRow
-    call: CallRow
-
-
-Next: TypeAlias = Begun | ReconcileCall | Repair | IdleUntil
-
-
-def begin(tables: WorkflowTables, name: str, spec: FlowSpec, flags: Flags) -> Next:
-    """Begin the next run of a workflow, as the planner chooses it; or return when to ask again.
-
-    W1: never a second active run, and no new chain while one is unfinished.
-    """
-    flow = tables.flow_named(name)
-    assert flow is not None
-    if tables.active(flow.id) is not None:
-        return IdleUntil()
-    flow = _correct_clock(tables, flow, spec)
-    if flow.head is None and tables.has_runs_to_resume(flow.id):
-        flow = take_up(tables, flow)
-    if flow.head is not None:
-        return _go_on(tables, flow, tables.run(flow.head), spec, flags)
-    due = choose(tables, flow, spec, flags)
-    if isinstance(due, IdleUntil) and _correct_times(tables, flow, spec):
-        due = choose(tables, flow, spec, flags)
-    if isinstance(due, IdleUntil):
-        return due
-    events, offered = _shown(tables, flow, due.handler, due.kind, spec)
-    run = run_rows.insert(tables, flow, due.handler.name, due.kind, due.why, offered=offered)
-    _begins(tables, due)
-    return Begun(flow, run, due.handler.state, tuple(events))
-
-
-def begin_after(tables: WorkflowTables, handler: str, name: str, spec: FlowSpec, flags: Flags) -> Next:
-    """The same, in the transaction that ends a run of `handler`, whose leftover events are not in the flags yet.
-
-    Empty: the run took nothing, so its leftover events are no reason to run it again.
-    """
-    dirty = flags.dirty | {handler}
-    flow = tables.flow_named(name) if tables.published else None
-    if flow is not None:
-        # The events it has published are not in the flags, either.
-        news = {topic for known, topic in tables.published if known == flow.id}
-        dirty |= {consumer.name for consumer in spec.consumers if news & set(consumer.topics)}
-    return begin(tables, name, spec, Flags(flags.fresh, dirty, flags.resumed))
-
-
-def peek(tables: WorkflowTables, name: str, spec: FlowSpec, flags: Flags) -> IdleUntil:
-    """When something is due, without beginning it."""
-    flow = tables.flow_named(name)
-    assert flow is not None
-    if tables.active(flow.id) is not None or flow.intent != Intent.ACTIVE or flow.block is not None:
-        return IdleUntil()
-    if flow.head is None:
-        due = choose(tables, flow, spec, flags)
-        return due if isinstance(due, IdleUntil) and waits(tables, flow) is None else IdleUntil(tables.now)
-    head = tables.run(flow.head)
-    if flow.repairing:
-        return IdleUntil(tables.now)
-    if restart_of(EffectOutcome(head.outcome)) is not Restart.WAIT:
-        return IdleUntil(flow.retry_at)
-    call = tables.call_of(head)
-    return IdleUntil(None if call is None else call.next_at)
-
-
-def _correct_clock(tables: WorkflowTables, flow: FlowRow, spec: FlowSpec) -> FlowRow:
-    """W11: after the clock was set back, times that were near stay near."""
-    if flow.updated_at <= tables.now:
-        return flow
-    _correct_times(tables, flow, spec)
-    # From here on, times are measured by the corrected clock.
-    return set_flow(tables, flow)
-
-
-def _correct_times(tables: WorkflowTables, flow: FlowRow, spec: FlowSpec) -> bool:
-    """The same for the times of handlers. Returns whether one was corrected.
-
-    A time is wrong if it is later than its schedule allows. The workflow's own timestamp is no evidence: the last write
-    may be older than the change of the clock.
-    """
-    is_mended = False
-    for row in tables.handlers(flow.id):
-        if row.kind == "producer" and row.next_run_at is not None:
-            schedule = spec.producer(row.name).schedule
-            latest = tables.now if schedule is None else next_after(schedule, tables.now)
-            if row.next_run_at > latest:
-                set_handler(tables, row, next_run_at=latest)
-                is_mended = True
-        elif row.wake_at is not None and row.wake_at > tables.now + WAKE_MAX_MS:
-            set_handler(tables, row, wake_at=tables.now + WAKE_MAX_MS)
-            is_mended = True
-    return is_mended
-
-
-def _begins(tables: WorkflowTables, due: Due) -> None:
-    """D17: a wake-up time that a consumer asked for is cleared when its run begins."""
-    if due.kind == "consumer" and due.handler.wake_at is not None and due.handler.wake_at <= tables.now:
-        set_handler(tables, due.handler, wake_at=None)
-    if due.handler.asked:
-        set_handler(tables, due.handler, asked=0)
-
-
-def _shown(
-    tables: WorkflowTables, flow: FlowRow, row: HandlerRow, kind: HandlerKind, spec: FlowSpec
-) -> tuple[list[EventRow], int]:
-    """The first events that a handler gets, and how many it may read in all."""
-    if kind == "producer":
-        return [], 0
-    consumer = spec.consumer(row.name)
-    topics = tables.topics(flow.id)
-    waiting = 0
-    for name in consumer.topics:
-        waiting += topics[name].pending
-    offered = min(row.span or consumer.peek, waiting)
-    return tables.pending(flow.id, consumer.topics, min(offered, PAGE)), offered
-
-
-def _go_on(  # noqa: PLR0911  # one for each way to stop
-    tables: WorkflowTables, flow: FlowRow, head: RunRow, spec: FlowSpec, flags: Flags
-) -> Next:
-    """Continue the unfinished chain."""
-    # W14: as in the planner.
-    if flow.intent != Intent.ACTIVE or flow.block is not None:
-        return IdleUntil()
-    if flow.repairing:
-        return Repair(flow, head)
-    restart = restart_of(EffectOutcome(head.outcome))
-    if restart is Restart.WAIT:
-        return _ask(tables, flow, head)
-    if flow.retry_at is None:
-        return IdleUntil()
-    if flow.retry_at > tables.now:
-        return IdleUntil(flow.retry_at)
-    row = tables.handler(flow.id, head.kind, head.handler)
-    if row.gone:
-        return IdleUntil()
-    is_approved = head.error_kind == FailureKind.ASK and head.phase == RunPhase.PREPARED and head.approval is not None
-    if is_approved and head.version == flow.version:
-        # L10: the approved plan continues in the same attempt, with the code that made it.
-        run = run_rows.move(tables, head, RunStep.APPROVED, error_kind=None, error=None, error_details=None)
-        set_flow(tables, flow, retry_at=None)
-        return Begun(flow, run, row.state, tuple(tables.events_of(run)))
-    keeps = restart is Restart.EMIT
-    if not keeps:
-        # A plan of an older version is kept until here.
-        run_rows.release(tables, head)
-    events, offered = ([], 0) if keeps else _shown(tables, flow, row, head.kind, spec)
-    run = run_rows.insert_after(tables, flow, head, flags.resumed or _why(tables, head), keeps=keeps, offered=offered)
-    set_flow(tables, flow, head=run.id, retry_at=None)
-    if keeps:
-        return Begun(flow, run, row.state, tuple(tables.events_of(run)), tables.call_of(run))
-    _begins(tables, Due(row, head.kind, RunCause.RETRY))
-    return Begun(flow, run, row.state, tuple(events))
-
-
-def _why(tables: WorkflowTables, head: RunRow) -> RunCause:
-    call = tables.call_of(head) if head.status == RunStatus.CRASHED and head.outcome != EffectOutcome.NONE else None
-    if head.status == RunStatus.RECONCILIATION or (call is not None and call.resolved_by != "call"):
-        return RunCause.RECONCILED
-    return {RunStatus.CRASHED: RunCause.RECOVERY, RunStatus.APPROVAL: RunCause.APPROVED}.get(
-        RunStatus(head.status), RunCause.RETRY
-    )
-
-
-def _ask(tables: WorkflowTables, flow: FlowRow, head: RunRow) -> Next:
-    call = tables.call_of(head)
-    if call is None or call.next_at is None:
-        return IdleUntil()
-    if call.next_at > tables.now:
-        return IdleUntil(call.next_at)
-    return ReconcileCall(flow, head, call)
-
+from headwater.workflow.workflow_spec import ConsumerSpec, FlowSpec
 
 # --- on its way -----------------------------------------------------------------------------------------------
 
@@ -262,8 +60,8 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
 def prepared(tables: WorkflowTables, run_id: int, plan: Prepared, spec: FlowSpec) -> RunRow:
     """W3, W9: store the plan, the events it takes and the wake-up time together."""
     run = active(tables, run_id)
-    flow = tables.flow(run.flow)
-    row = tables.handler(run.flow, "consumer", run.handler)
+    flow = tables.flow_of(run)
+    row = tables.handler_of(run)
     # W12: the limits hold for the time of this transaction, which may have waited for the disk.
     wake_at = None if plan.wake_at is None else Millis(clamp_wake(plan.wake_at, tables.now))
     if row.wake_at != wake_at:
@@ -276,7 +74,8 @@ def prepared(tables: WorkflowTables, run_id: int, plan: Prepared, spec: FlowSpec
     if asks:
         # An earlier approval was for another plan.
         columns["approval"] = None
-    if plan.acts is None or asks or not taken or run.cancelled or flow.intent != Intent.ACTIVE:
+    calls = plan.acts is not None and not asks and taken and not run.cancelled and flow.intent == Intent.ACTIVE
+    if plan.acts is None or not calls or take_call(tables, row, spec.consumer(run.handler)) is not None:
         return run_rows.move(tables, run, RunStep.PREPARED, **columns)
     # W6, as in `in_flight`. Together with the plan, because nothing is decided in between.
     run_rows.write_call(tables, flow, run, plan.acts, plan.result)
@@ -290,17 +89,28 @@ def ask(tables: WorkflowTables, run_id: int) -> RunRow:
     return stop(tables, run, RunStep.APPROVAL, FailureKind.ASK, f"waits for an approval of: {what}", block="ask")
 
 
-def in_flight(tables: WorkflowTables, run_id: int, operation: str, params: bytes) -> RunRow:
+class Later(msgspec.Struct, frozen=True):
+    """A call may leave at this time."""
+
+    at: Millis
+
+
+def in_flight(
+    tables: WorkflowTables, run_id: int, operation: str, params: bytes, consumer: ConsumerSpec | None = None
+) -> RunRow | Later:
     """W6: store on disk that a call is about to leave. From here on its outcome is unknown.
 
-    An earlier pause of the workflow, or cancellation of the run, prevents the call.
+    An earlier pause of the workflow, or cancellation of the run, prevents the call; the rate of its consumer delays it.
     """
     run = active(tables, run_id)
-    flow = tables.flow(run.flow)
+    flow = tables.flow_of(run)
     if flow.intent != Intent.ACTIVE:
         raise TransitionError(f"{flow.name} was paused before run {run_id} acted", stopped=True)
     if run.cancelled:
         return run_rows.move(tables, run, RunStep.SKIPPED)
+    at = None if consumer is None else take_call(tables, tables.handler_of(run), consumer)
+    if at is not None:
+        return Later(at)
     run_rows.write_call(tables, flow, run, operation, params)
     return run_rows.move(tables, run, RunStep.IN_FLIGHT)
 
@@ -333,7 +143,7 @@ def not_applied(tables: WorkflowTables, run_id: int, error: str, by: ResolvedBy 
 
 def _known_now(tables: WorkflowTables, run: RunRow, by: ResolvedBy) -> None:
     """Continue the chain. L7: a call that is repeated and never has an effect is not repeated for ever."""
-    flow = set_flow(tables, tables.flow(run.flow), block=None, block_kind=None)
+    flow = set_flow(tables, tables.flow_of(run), block=None, block_kind=None)
     if by.startswith("user"):
         set_flow(tables, flow, retry_at=tables.now, failures=0)
     elif run.status == RunStatus.CRASHED:
@@ -361,15 +171,15 @@ def uncertain(tables: WorkflowTables, run_id: int, error: str, next_at: Millis |
 def hung(tables: WorkflowTables, run_id: int, error: str) -> RunRow:
     """A call has not returned in time and may still act. The connector is not asked about it before it has ended."""
     run = uncertain(tables, run_id, error, tables.now)
-    set_flow(tables, tables.flow(run.flow), block=error[:ERROR_MAX], block_kind="hung")
+    set_flow(tables, tables.flow_of(run), block=error[:ERROR_MAX], block_kind="hung")
     return run
 
 
 def came_back(tables: WorkflowTables, run_id: int | None = None) -> None:
     """A late call has ended: the call of one run, or, with the process that made them, the calls of all runs."""
-    for flow_id, head in tables.execute("select id, head from flow where block_kind = 'hung'"):
+    for flow_id, lane, head in tables.execute(HUNG_HEADS):
         if run_id in (None, head):
-            set_flow(tables, tables.flow(flow_id), block=None, block_kind=None)
+            set_flow(tables, tables.flow(flow_id, lane), block=None, block_kind=None)
 
 
 def still_uncertain(tables: WorkflowTables, run_id: int, error: str, tries: int, next_at: Millis | None) -> RunRow:
@@ -378,7 +188,7 @@ def still_uncertain(tables: WorkflowTables, run_id: int, error: str, tries: int,
     run_rows.leave_call_open(tables, run, next_at, tries=tries, error=error[:ERROR_MAX])
     if next_at is None:
         text = f"it is not known whether {run_caption(run)} happened"
-        set_flow(tables, tables.flow(run.flow), block=text, block_kind="indeterminate")
+        set_flow(tables, tables.flow_of(run), block=text, block_kind="indeterminate")
     return run
 
 
@@ -403,7 +213,7 @@ def consumed(
         run_rows.resolve_call(tables, run, "call", result=result)
         steps.insert(0, RunStep.APPLIED)
         columns["mutation_result"] = result
-    row = tables.handler(run.flow, "consumer", run.handler)
+    row = tables.handler_of(run)
     if run.outcome == EffectOutcome.SKIPPED:
         run_rows.release(tables, run, EventStatus.SKIPPED, "skipped")
     else:
@@ -421,7 +231,7 @@ def idle(tables: WorkflowTables, run_id: int, plan: Prepared, spec: FlowSpec) ->
     """`prepare` found nothing to do: only the wake-up time is stored."""
     prepared(tables, run_id, plan, spec)
     run = run_rows.move(tables, tables.run(run_id), RunStep.COMMITTED)
-    _widen(tables, run, tables.handler(run.flow, "consumer", run.handler), spec)
+    _widen(tables, run, tables.handler_of(run), spec)
     return _finished(tables, run, spec)
 
 
@@ -436,13 +246,15 @@ def _widen(tables: WorkflowTables, run: RunRow, row: HandlerRow, spec: FlowSpec)
     elif row.span:
         set_handler(tables, row, span=0)
         # There may be more events than it was shown.
-        tables.published |= dict.fromkeys((run.flow, topic) for topic in consumer.topics)
+        which = within(run.lane)
+        lane = which if isinstance(which, str) else None
+        tables.published |= dict.fromkeys((run.flow, topic, lane) for topic in consumer.topics)
 
 
 def produced(tables: WorkflowTables, run_id: int, state: bytes | None, spec: FlowSpec) -> RunRow:
     """The events that a producer publishes and its next time are stored in the same transaction."""
     run = active(tables, run_id)
-    row = tables.handler(run.flow, "producer", run.handler)
+    row = tables.handler_of(run)
     schedule = spec.producer(run.handler).schedule
     # W11: counted from now, so that missed times become one.
     next_at = None if schedule is None else next_after(schedule, tables.now)
@@ -453,7 +265,7 @@ def produced(tables: WorkflowTables, run_id: int, state: bytes | None, spec: Flo
 
 def _finished(tables: WorkflowTables, run: RunRow, spec: FlowSpec) -> RunRow:
     """The chain is finished: reset its counts."""
-    flow = tables.flow(run.flow)
+    flow = tables.flow_of(run)
     if flow.head is not None or flow.failures or flow.repairs:
         none = {"head": None, "retry_at": None, "failures": 0, "repairs": 0}
         set_flow(tables, flow, **none)
@@ -465,6 +277,7 @@ def _finished(tables: WorkflowTables, run: RunRow, spec: FlowSpec) -> RunRow:
 
 __all__ = [
     "Begun",
+    "Later",
     "Next",
     "Prepared",
     "ReconcileCall",

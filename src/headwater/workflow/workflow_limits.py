@@ -75,3 +75,21 @@ ERROR_MAX: Final = 20_000
 
 SERVICE_MAX: Final = 200
 """Characters of the name of a service that needs a sign-in."""
+
+LANE_MAX: Final = 200
+"""Characters of a lane's name that are shown and stored. Of a longer one, the digest."""
+
+AT_ONCE_MAX: Final = 1000
+"""Lanes of a consumer that can be at work at once: each is a thread of a host."""
+
+PRIORITY: Final = 5
+"""The priority of an event, unless it is published with another one."""
+
+PRIORITY_MAX: Final = 9
+"""The highest priority."""
+
+EARLY_US: Final = 1_000_000
+"""How far ahead of their calls runs of a consumer with a rate begin: an early run waits in its thread."""
+
+LANES_SHOWN: Final = 20
+"""Lanes that are shown of a workflow: those that wait for a person first."""

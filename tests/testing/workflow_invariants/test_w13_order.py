@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+import headwater as hw
 from headwater.errors import InvariantError
 from headwater.testing.invariants.workflow_invariants import w13_order
 from headwater.workflow.tables import WorkflowTables
@@ -32,7 +35,7 @@ def test_consumer_that_is_to_be_woken_goes_before_a_producer(world: World) -> No
 @pytest.mark.parametrize(("first", "second"), [("incoming", "done"), ("done", "incoming")])
 def test_consumer_of_the_oldest_event_goes_first(world: World, first: str, second: str) -> None:
     world.rest()
-    topics = {"incoming": world.incoming, "done": world.done}
+    topics: dict[str, hw.Topic[Any]] = {"incoming": world.incoming, "done": world.done}
     topics[first].publish("x", id="x1")
     topics[second].publish("x", id="x2")
     world.space.sync()

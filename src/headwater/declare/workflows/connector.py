@@ -127,17 +127,24 @@ class Operation(Generic[P, R]):
 
     def reconcile_arguments(self, home: SpacePort, params: bytes, key: str) -> dict[str, object]:
         """The arguments of the reconciler, from the stored call."""
-        assert self._payload is not None
-        kept = cast("Mapping[str, Value]", decode(params))
-        fields = self._payload.fields
-        # The call of another version of the program may have fewer parameters, or others.
-        found = {n: fields[n].from_tree(home, home.untracked, value) for n, value in kept.items() if n in fields}
+        found = self._loaded(home, params)
         found[KEY] = key
         return (
             found
             if self._reconciler_takes is None
             else {name: found[name] for name in self._reconciler_takes if name in found}
         )
+
+    def stored_arguments(self, home: SpacePort, params: bytes, key: str) -> dict[str, object]:
+        """The arguments of the function, from the stored call, to send the same call again."""
+        return {**self._loaded(home, params), **({KEY: key} if self.takes_key else {})}
+
+    def _loaded(self, home: SpacePort, params: bytes) -> dict[str, object]:
+        assert self._payload is not None
+        kept = cast("Mapping[str, Value]", decode(params))
+        fields = self._payload.fields
+        # The call of another version of the program may have fewer parameters, or others.
+        return {n: fields[n].from_tree(home, home.untracked, value) for n, value in kept.items() if n in fields}
 
     def __repr__(self) -> str:
         return f"<{'mutation' if self.mutates else 'read'} {self.name}>"

@@ -178,7 +178,9 @@ class ConsumerTypes:
         self.event: object = given[0]
         self.data: DetachedValue = sealed_type(owner, f"{where}, data", given[1])
         self.result: DetachedValue = sealed_type(owner, f"{where}, result", given[2])
-        hint = _class_hints(kind, where).get("state", Any)
+        hints = _class_hints(kind, where)
+        hint = hints.get("state", Any)
+        self.has_state = "state" in hints
         self.state: DetachedValue = sealed_type(owner, f"{where}, state", hint)
         self.default: bytes | None = stored_default(getattr(kind, "state", None), hint, where)
 

@@ -6,7 +6,10 @@ from collections.abc import Callable, Mapping
 from dis import get_instructions
 from inspect import Parameter
 from types import CodeType
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, cast, get_args
+
+import msgspec
+from msgspec import UNSET
 
 from headwater.cells.context import Owner
 from headwater.cells.detached_value import DetachedValue
@@ -20,11 +23,13 @@ from headwater.declare.workflows.topic import Topic
 from headwater.errors import DeclarationError, UsageError
 from headwater.values.codec import encode
 from headwater.values.duration import Duration, to_ms
+from headwater.workflow.rates import interval_of
 from headwater.workflow.retry_policy import Retry
 from headwater.workflow.rows import CallRow
+from headwater.workflow.run_lanes import check_key
 from headwater.workflow.schedule import Schedule
-from headwater.workflow.workflow_limits import PHASE_MS
-from headwater.workflow.workflow_spec import ConsumerSpec, ProducerSpec
+from headwater.workflow.workflow_limits import AT_ONCE_MAX, PHASE_MS
+from headwater.workflow.workflow_spec import ConsumerSpec, LaneSpec, Lost, ProducerSpec
 
 PhaseName: TypeAlias = Literal["produce", "prepare", "mutate", "next", "reconcile"]
 Timeout: TypeAlias = Duration | Mapping[PhaseName, Duration]
@@ -99,6 +104,37 @@ def _uses_run(kind: type[Consumer[Any, Any, Any]]) -> bool:
     return code is None or code.co_argcount < _RUN_AT + 1 or _uses_parameter(code, code.co_varnames[_RUN_AT])
 
 
+class FlowControl(msgspec.Struct, frozen=True, kw_only=True):
+    """How many runs of a consumer are at work at once, how often it calls, and what a lost call leads to."""
+
+    lanes: LaneSpec | None = None
+    interval_us: int = 0
+    lost: Lost = "reconcile"
+
+
+UNLIMITED: Final = FlowControl()
+"""One run at a time, with the other handlers of the workflow."""
+
+
+def flow_control(key: object, concurrency: object, rate: object, lost: object, where: str) -> FlowControl:
+    """The options `key`, `concurrency`, `rate` and `lost` of a consumer. Raises DeclarationError."""
+    if key is not None:
+        check_key(key, where)
+    if concurrency is not None and (
+        type(concurrency) is not int or not 1 <= concurrency <= AT_ONCE_MAX  # no bool
+    ):
+        message = f"{where}: concurrency={concurrency!r}; a number of lanes from 1 to {AT_ONCE_MAX} is expected"
+        raise DeclarationError(message)
+    if lost not in get_args(Lost):
+        known = ", ".join(f'"{each}"' for each in get_args(Lost))
+        raise DeclarationError(f"{where}: lost={lost!r}; one of {known} is expected")
+    # One lane for all events is what a workflow has anyway.
+    has_lanes = key is not None or concurrency not in (None, 1)
+    lanes = LaneSpec(key=cast("str | None", key), at_once=concurrency) if has_lanes else None
+    interval_us = 0 if rate is None else interval_of(rate, where)
+    return FlowControl(lanes=lanes, interval_us=interval_us, lost=cast("Lost", lost))
+
+
 class ConsumerDeclaration:
     """The class of a consumer, and its options."""
 
@@ -114,9 +150,12 @@ class ConsumerDeclaration:
         peek: int,
         uses: tuple[Connector, ...],
         acts: bool | None = None,
+        flow: FlowControl = UNLIMITED,
     ) -> None:
         self.name = name
         self.acts = acts
+        self.flow = flow
+        self.lost: Lost = flow.lost
         self.topics = {topic.name: topic for topic in topics}
         self.retry = retry
         self.timeouts = timeout
@@ -134,6 +173,12 @@ class ConsumerDeclaration:
         self.has_mutate = overrides(kind, "mutate")
         self.has_next = overrides(kind, "next")
         self.has_reconcile = overrides(kind, "reconcile")
+        if self.flow.lanes is not None and (types.default is not None or types.has_state):
+            message = (
+                f"consumer {self.name} has a state, and lanes that are at work at the same time; keep what it knows in "
+                "a cell, or leave out key= and concurrency="
+            )
+            raise DeclarationError(message, name=self.name)
         self._uses_its_run = _uses_run(kind)
 
     @property
@@ -150,7 +195,11 @@ class ConsumerDeclaration:
         return any(connector.mutates for connector in self.uses)
 
     def check(self) -> None:
-        """Reject a mutate of which it is unclear whether it acts itself. Raises DeclarationError."""
+        """Reject a mutate of which it is unclear whether it acts itself, or could not be sent again.
+
+        Raises DeclarationError.
+        """
+        self._check_sent_again()
         code = getattr(self.kind.mutate, "__code__", None)
         is_clear = self.acts is not None or not self.has_reconcile or code is None or "call" not in code.co_names
         if is_clear or not any(connector.mutates for connector in self.uses):
@@ -162,15 +211,31 @@ class ConsumerDeclaration:
         )
         raise DeclarationError(message, name=self.name)
 
+    def _check_sent_again(self) -> None:
+        """The same call is sent again under its key: so it has to take one."""
+        for connector in self.uses if self.lost == "same_call" and self.by_call else ():
+            for operation in connector.operations.values():
+                if operation.mutates and not operation.takes_key:
+                    message = (
+                        f'consumer {self.name}: lost="same_call" sends a lost call of {operation.name}() again, which '
+                        "takes no key by which the service could know it; give it a parameter `key: str`"
+                    )
+                    raise DeclarationError(message, name=self.name)
+
     @property
     def spec(self) -> ConsumerSpec:
         """The stored form."""
+        has_reconcile = self.has_reconcile or (self.by_call and any(each.reconciles for each in self.uses))
+        lanes, interval_us, lost = self.flow.lanes, self.flow.interval_us, self.lost
         return ConsumerSpec(
             name=self.name,
             topics=tuple(self.topics),
             peek=self.peek,
             mutates=self.has_mutate,
-            reconciles=self.has_reconcile or (self.by_call and any(each.reconciles for each in self.uses)),
+            reconciles=has_reconcile if lost == "reconcile" else lost == "same_call",
+            lanes=UNSET if lanes is None else lanes,
+            call_every_us=interval_us or UNSET,
+            lost=UNSET if lost == "reconcile" else lost,
         )
 
 

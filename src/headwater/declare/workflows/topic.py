@@ -27,6 +27,7 @@ from headwater.values.schema import ANY
 from headwater.values.tree import Value, freeze, map_of
 from headwater.workflow.publication import Publication, publish
 from headwater.workflow.tables import WorkflowTables
+from headwater.workflow.workflow_limits import PRIORITY, PRIORITY_MAX
 from headwater.workflow.workflow_transaction import FIRST_STEP
 
 T = TypeVar("T")
@@ -55,7 +56,7 @@ class Topic(Generic[T]):
         """Its full name."""
         return f"{self._flow}.{self.name}"
 
-    def publish(self, value: T, /, *, id: str, title: str = "") -> Published:  # noqa: A002  # the usual word
+    def publish(self, value: T, /, *, id: str, title: str = "", priority: int = PRIORITY) -> Published:  # noqa: A002
         """Publish an event. The same id is the same event.
 
         An event that is still queued gets the new value; a consumed event does not change. The event is stored with the
@@ -66,12 +67,14 @@ class Topic(Generic[T]):
             value: The value of the event.
             id: The id of the event at its source.
             title: A description for people.
+            priority: From 0 to 9. Of the events that wait, those with a higher one come first.
 
         Returns:
             The id. `.sync()` waits for the disk and returns whether the event is new; so does `await`.
 
         Raises:
             SchemaError: HW108. The value does not fit the type of the topic.
+            UsageError: HW100. The id or the priority is none.
             NotOpen: HW001. The app has no open space here.
 
         Example:
@@ -94,13 +97,20 @@ class Topic(Generic[T]):
                 print(signups.publish("Ann", id="ann").sync())  # False
             ```
         """
-        event = self.publication(self.payload.to_tree(value), id, title)
+        event = self.publication(self.payload.to_tree(value), id, title, priority=priority)
         space, tx = find(self._owner, self, UNTRACKED)
         assert isinstance(space, WorkflowPort)
         return self._put(space, tx, event)
 
     def publication(
-        self, value: Value, message: object, title: str, source: str = "", *, is_pinned: bool = False
+        self,
+        value: Value,
+        message: object,
+        title: str,
+        source: str = "",
+        *,
+        is_pinned: bool = False,
+        priority: object = PRIORITY,
     ) -> Publication:
         """The record of an event. Raises UsageError."""
         message = check_id(self.address, message)
@@ -110,7 +120,9 @@ class Topic(Generic[T]):
                 f"{self.address}.publish() in {run.doing}: publish in a producer or in next, whose commit it is part of"
             )
         origin = "" if run is not None and run.doing is HandlerPhase.NEXT else source or self.name
-        return Publication(self._flow, self.name, message, encode(value), str(title)[:TITLE_MAX], origin, is_pinned)
+        rank = check_priority(self.address, priority)
+        text = str(title)[:TITLE_MAX]
+        return Publication(self._flow, self.name, message, encode(value), text, origin, is_pinned, rank)
 
     def from_json(self, space: SpacePort, given: object) -> Value:
         """A value from outside of Python, checked. Raises SchemaError."""
@@ -163,6 +175,8 @@ class Topic(Generic[T]):
             "title": event.title,
             "source": event.source,
         }
+        if event.priority != PRIORITY:
+            fields["priority"] = event.priority
         sent = space.send(PUBLISH_STREAM, map_of(fields))
         ticket: Ticket[object] = Ticket(space, sent, DetachedValue(self._owner, self.address, (), schema=ANY))
         return PublishedElsewhere.sent(event.message, ticket)
@@ -203,6 +217,14 @@ def check_id(address: str, message: object) -> str:
             topic=address.rpartition(".")[2],
         )
     return message
+
+
+def check_priority(address: str, priority: object) -> int:
+    """The priority of an event. Raises UsageError."""
+    if type(priority) is not int or not 0 <= priority <= PRIORITY_MAX:
+        message = f"{address}.publish(..., priority={priority!r}): a number from 0 to {PRIORITY_MAX} is expected"
+        raise UsageError(message, topic=address.rpartition(".")[2])
+    return priority
 
 
 def _outermost(frame: ContextFrame | None) -> ContextFrame | None:

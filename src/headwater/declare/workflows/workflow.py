@@ -21,7 +21,14 @@ from headwater.declare.workflows.broken import Fixer
 from headwater.declare.workflows.connector import Connector, Operation
 from headwater.declare.workflows.consumer import Consumer, check_methods
 from headwater.declare.workflows.controls import Controls
-from headwater.declare.workflows.handler_specs import ConsumerDeclaration, Producer, Timeout, Timeouts, answered_bytes
+from headwater.declare.workflows.handler_specs import (
+    ConsumerDeclaration,
+    Producer,
+    Timeout,
+    Timeouts,
+    answered_bytes,
+    flow_control,
+)
 from headwater.declare.workflows.topic import Topic
 from headwater.declare.workflows.webhook import Webhook
 from headwater.declare.workflows.workflow_port import HubPort, WorkflowPort
@@ -32,7 +39,7 @@ from headwater.workflow.retry_policy import DEFAULT, Retry
 from headwater.workflow.rows import CallRow, RunRow
 from headwater.workflow.schedule import in_words, make_schedule
 from headwater.workflow.workflow_limits import KEEP_RUNS, PEEK, PEEK_MAX
-from headwater.workflow.workflow_spec import FlowSpec, OnPoison
+from headwater.workflow.workflow_spec import FlowSpec, Lost, OnPoison
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -235,6 +242,10 @@ class Workflow(Controls):
         peek: int = PEEK,
         uses: Connector | Sequence[Connector] = (),
         acts: bool | None = None,
+        key: str | None = None,
+        concurrency: int | None = None,
+        rate: str | None = None,
+        lost: Lost = "reconcile",
     ) -> Callable[[C], C]:
         """Declare a class that consumes the events of topics. The class is a subclass of `hw.Consumer`.
 
@@ -246,6 +257,11 @@ class Workflow(Controls):
             peek: How many queued events `prepare` gets at once.
             uses: Connectors whose operations its methods call.
             acts: Whether `mutate` acts itself. If not, it names one `run.call`. By default, this follows from its code.
+            key: The field of an event that names its lane, such as `"customer"`. One run at a time for each value.
+            concurrency: How many lanes are at work at once. Without `key`, each event is a lane of its own.
+            rate: How many calls leave in a time, such as `"50/s"`. They are spaced evenly.
+            lost: What a call with an unknown outcome leads to: `"reconcile"` asks the method of that name,
+                `"same_call"` sends the same call under the same key, `"person"` asks a person.
 
         Returns:
             A decorator that returns the class unchanged.
@@ -277,6 +293,7 @@ class Workflow(Controls):
             ```
         """
         self._check_topics(topics)
+        options = flow_control(key, concurrency, rate, lost, "@flow.consumer")
 
         def declare(kind: C) -> C:
             given: object = kind
@@ -297,6 +314,7 @@ class Workflow(Controls):
                 peek=peek,
                 uses=_connectors(uses, where),
                 acts=acts,
+                flow=options,
             )
             return kind
 

@@ -17,7 +17,7 @@ def deploy_flow(space: RunHost, flow: Workflow, *, force: bool = False) -> None:
     # First of all: runs that an earlier host has left unfinished.
     hub.recover()
     deployed = hub.do(lambda tables: deploy(tables, spec, fingerprint, salt, force=force))
-    hosted = Hosted(flow, space, spec, deployed.flow.id, deployed.flags)
+    hosted = Hosted(flow, space, spec, deployed.flow.id, deployed.flags, has_lanes=bool(spec.laned))
     hub.add(hosted)
     space.on_close(lambda: hub.drop(space))
     restore_patches(hosted, deployed.code)

@@ -17,10 +17,10 @@ from headwater.runtime.storage_port import LocalStorage
 from headwater.runtime.workflows.process_user import process_user
 from headwater.values.ids import MAIN, Millis
 from headwater.workflow.planner import Flags
-from headwater.workflow.rows import RunPhase, RunRow, RunStatus
+from headwater.workflow.rows import HUNG_HEADS, RunPhase, RunRow, RunStatus
 from headwater.workflow.run_recovery import left_active, recover
 from headwater.workflow.tables import WorkflowTables
-from headwater.workflow.transitions import Begun, came_back
+from headwater.workflow.transitions import Begun, ReconcileCall, Repair, came_back
 from headwater.workflow.workflow_spec import FlowSpec
 from headwater.workflow.workflow_transaction import TransactionStep, WorkflowTransaction
 
@@ -45,6 +45,8 @@ class Hosted:
     flags: Flags
     # Repaired handlers that replace those of the program, by name.
     patched: dict[str, Any] = field(default_factory=dict)
+    # Several of its runs may be executed at once.
+    has_lanes: bool = False
 
 
 class Hub:
@@ -145,6 +147,8 @@ class Hub:
                 self._run_moved(answer)
             elif isinstance(answer, Begun):
                 self._run_begun(answer)
+            elif isinstance(answer, ReconcileCall | Repair):
+                self._pursue(answer)
         if tables.published:
             self._mark(tables)
         for flow_id in tables.touched:
@@ -157,12 +161,10 @@ class Hub:
 
         If the group is rolled back, a consumer finds nothing new.
         """
-        for flow_id, topic in tables.published:
-            hosted = self._by_id.get(flow_id)
+        for each in tables.published:
+            hosted = self._by_id.get(each[0])
             if hosted is not None:
-                for consumer in hosted.spec.consumers:
-                    if topic in consumer.topics:
-                        hosted.flags.dirty.add(consumer.name)
+                hosted.flags.note_published(hosted.spec, (each,))
 
     def _run_begun(self, begun: Begun) -> None:
         """W10, D2: clear the flags when the run that checks them begins. Later publications set them again."""
@@ -170,7 +172,10 @@ class Hub:
         if hosted is not None:
             flags, name = hosted.flags, begun.run.handler
             flags.resumed = None
-            if begun.run.phase == RunPhase.PREPARING and begun.run.kind == "consumer":
+            flags.last = name if begun.run.lane else ""
+            if begun.run.lane and begun.run.phase == RunPhase.PREPARING:
+                flags.quiet.add(begun.run.lane)
+            elif begun.run.phase == RunPhase.PREPARING and begun.run.kind == "consumer":
                 flags.dirty.discard(name)
                 flags.fresh.discard(name)
 
@@ -181,6 +186,13 @@ class Hub:
         hosted = self._by_id.get(run.flow)
         if hosted is not None and (run.taken or run.status != RunStatus.COMMITTED):
             hosted.flags.dirty.add(run.handler)
+            hosted.flags.quiet.discard(run.lane)
+
+    def _pursue(self, found: ReconcileCall | Repair) -> None:
+        """Of several threads of a host, one asks about a call, or has a handler repaired."""
+        hosted = self._by_id.get(found.flow.id)
+        if hosted is not None:
+            hosted.flags.pursued.add(found.run.id)
 
     def ring(self, name: str) -> None:
         """A workflow may have something to do."""
@@ -198,6 +210,9 @@ class Hub:
                 # Opened more than once in this process: the state is shared.
                 known.flags.fresh |= hosted.flags.fresh
                 known.flags.dirty |= hosted.flags.dirty
+                if hosted.flags.fresh:
+                    # A new version: its lanes are looked at again.
+                    known.flags.quiet.clear()
                 hosted.flags, hosted.patched = known.flags, known.patched
             self._openings.setdefault(hosted.spec.name, []).append(hosted)
             self.hosted[hosted.spec.name] = hosted
@@ -234,7 +249,7 @@ class Hub:
             found = self.look(lambda tables: left_active(tables, self.alive))
             for run_id in found:
                 self.do(lambda tables, run_id=run_id: recover(tables, run_id))  # type: ignore[misc]  # bound at once
-            if self.look(lambda tables: bool(tables.execute("select 1 from flow where block_kind = 'hung'"))):
+            if self.look(lambda tables: bool(tables.execute(HUNG_HEADS))):
                 self.do(came_back)
             self._recovered = True
             return found

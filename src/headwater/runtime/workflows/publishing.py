@@ -7,6 +7,7 @@ from typing import cast
 
 from headwater.cells.context import CONTEXT
 from headwater.cells.post import PUBLISH_STREAM
+from headwater.declare.workflows.topic import check_priority
 from headwater.errors import NotFoundError
 from headwater.runtime.workflows.hub import Hub
 from headwater.runtime.workflows.run_host import RunHost
@@ -15,6 +16,7 @@ from headwater.values.codec import encode
 from headwater.values.tree import Value
 from headwater.workflow.publication import Publication, publish
 from headwater.workflow.tables import WorkflowTables
+from headwater.workflow.workflow_limits import PRIORITY
 
 
 def publish_handler(space: RunHost) -> HandlerSpec:
@@ -30,7 +32,8 @@ def _publish(space: RunHost, payload: Value) -> None:
     flow, topic, message, title, source = (str(fields[name]) for name in ("flow", "topic", "id", "title", "source"))
     hub, value = space.flows, fields["value"]
     _check(space, hub, flow, topic, value)
-    publication = Publication(flow, topic, message, encode(value), title, source)
+    priority = check_priority(f"{flow}.{topic}", fields.get("priority", PRIORITY))
+    publication = Publication(flow, topic, message, encode(value), title, source, priority=priority)
     frame = CONTEXT.get()
     assert frame is not None
     assert frame.tx is not None

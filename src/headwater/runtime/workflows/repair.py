@@ -70,7 +70,7 @@ class Repairing(TimedCall):
         with self.turn:
             if not self.is_late(machine().monotonic()):
                 raise TransitionError(f"the fixer of {self.workflow} has come back in the last moment")
-            _settle(self._hub, self.workflow, lambda tables: repairs.gave_up(tables, self._found.flow.id, run.id, text))
+            _settle(self._hub, self.workflow, lambda tables: repairs.gave_up(tables, run.id, text))
             self.is_given_up = True
 
 
@@ -116,12 +116,12 @@ def repair(
         # A fixer that raises has not repaired anything.
         log.warning("workflow %s: %s", name, traceback_text(error))
         told = f"{text}. The repair failed: {failure_text(error)}"
-        _settle(hub, name, lambda tables: repairs.gave_up(tables, found.flow.id, run.id, told))
+        _settle(hub, name, lambda tables: repairs.gave_up(tables, run.id, told))
         return
     if source is None or patched is None:
         told = f"{text}. The fixer gave up"
-        _settle(hub, name, lambda tables: repairs.gave_up(tables, found.flow.id, run.id, told))
-    elif _settle(hub, name, lambda tables: repairs.repaired(tables, found.flow.id, run.id, run.handler, source)):
+        _settle(hub, name, lambda tables: repairs.gave_up(tables, run.id, told))
+    elif _settle(hub, name, lambda tables: repairs.repaired(tables, run.id, run.handler, source)):
         hosted.patched[run.handler] = patched
         hosted.flags.resumed = RunCause.FIXED
 

@@ -25,12 +25,10 @@ from headwater.declare.workflows.failure_classes import LateError, failure_text
 from headwater.declare.workflows.handler_specs import ConsumerDeclaration, Producer, answered_bytes, operation_of
 from headwater.declare.workflows.plan import (
     Applied,
-    Event,
     NotApplied,
     PendingEvents,
     Plan,
     Unknown,
-    moment,
     wake_ms,
 )
 from headwater.declare.workflows.run_handle import MutationRequested, Run
@@ -48,9 +46,11 @@ from headwater.machine import machine
 from headwater.runtime.error_report import log
 from headwater.runtime.workflows.external_calls import (
     can_reconcile,
+    is_sent_again,
     own_operation,
     reconciles,
     settle,
+    stored_call,
 )
 from headwater.runtime.workflows.hub import Hosted, Hub
 from headwater.runtime.workflows.run_context import RunContext
@@ -63,9 +63,10 @@ from headwater.workflow import transitions
 from headwater.workflow.operator_actions import digest_of, plan_digest
 from headwater.workflow.retry_policy import DEFAULT
 from headwater.workflow.rows import EffectOutcome, EventRow, FailureKind, RunPhase, RunRow, RunStatus
+from headwater.workflow.run_lanes import within
 from headwater.workflow.run_recovery import recover
 from headwater.workflow.tables import WorkflowTables
-from headwater.workflow.transitions import Begun, Next, Prepared, RunFailure
+from headwater.workflow.transitions import Begun, Later, Next, Prepared, RunFailure
 from headwater.workflow.workflow_limits import CONFLICT_MS
 from headwater.workflow.workflow_transaction import FIRST_STEP, WorkflowTransaction
 
@@ -76,6 +77,13 @@ _MUTATE_ONLY: Final = "{run} acts outside: it cannot write {}; write cells in ne
 
 Await = Callable[[Coroutine[Any, Any, Any], float], Any]
 """Runs a coroutine to its end, for at most this many seconds."""
+
+
+_WAITS_MAX: Final = 100
+"""How often a run waits for the rate of its consumer, before it is stopped and begins again later."""
+
+_WAIT_MS: Final = 100
+"""One such wait, at most: a host that stops does not wait for long."""
 
 
 class Performance(Ending):
@@ -102,7 +110,7 @@ class Performance(Ending):
         self._answer: bytes | None = None
         self._posted: WorkflowTransaction | None = None
         # The run that begins in the transaction that ends this one, if no other workflow waits.
-        self.then: Callable[[str, WorkflowTables], Next] | None = None
+        self.then: Callable[[str, str, WorkflowTables], Next] | None = None
         self.followed_by: Next | None = None
 
     def _handler(self) -> ConsumerDeclaration | Producer:
@@ -140,9 +148,7 @@ class Performance(Ending):
             self._do(lambda tables: recover(tables, run_id))
 
     def _consume(self, handler: ConsumerDeclaration) -> None:
-        consumer = handler.kind()
-        consumer.run = self.run
-        consumer.state = self._state(handler.types.state, handler.types.default)
+        consumer = self._consumer(handler)
         if self.row.phase == RunPhase.PREPARING:
             plan = self._prepare(handler, consumer)
             if plan is None:
@@ -276,21 +282,11 @@ class Performance(Ending):
 
     def _more(self, handler: ConsumerDeclaration) -> list[EventRow]:
         """Events that were not read when the run began. Newer ones may replace events that are gone."""
-        newest = self.begun.events[-1].id
-        found = self.hub.look(lambda tables: tables.pending(self.row.flow, list(handler.topics), self.row.offered))
-        return [event for event in found if event.id > newest]
-
-    def _event(self, handler: ConsumerDeclaration, row: EventRow) -> Event[Any]:
-        topic = handler.topics[row.topic]
-        space, payload = self.space, row.payload
-        return Event(
-            row.id,
-            row.message,
-            row.topic,
-            row.attempt,
-            moment(row.created_at),
-            lambda: topic.load_payload(space, payload),
+        last, lane = self.begun.events[-1].rank, within(self.row.lane)
+        found = self.hub.look(
+            lambda tables: tables.pending(self.row.flow, list(handler.topics), self.row.offered, lane)
         )
+        return [event for event in found if event.rank > last]
 
     # -- acting --------------------------------------------------------------------------------------------
 
@@ -345,7 +341,7 @@ class Performance(Ending):
             if self.is_stopping:
                 raise TransitionError("the host ends before the run has acted", stopped=True)
             # W6: on disk before the call leaves.
-            self.row = self._do(lambda tables: transitions.in_flight(tables, self.row.id, operation, params))
+            self.row = self._take_off(operation, params)
         if self.row.outcome == EffectOutcome.SKIPPED:
             return True
         try:
@@ -363,6 +359,19 @@ class Performance(Ending):
         except BaseException as error:  # noqa: BLE001  # whatever was raised: the call may have left before
             return self._doubtful(error)
         return self._answered(answer, result)
+
+    def _take_off(self, operation: str, params: bytes) -> RunRow:
+        """The run with its call about to leave. The rate of its consumer may delay that for a moment."""
+        run_id, consumer = self.row.id, self.hosted.spec.consumer(self.row.handler)
+        for _ in range(_WAITS_MAX):
+            found = self._do(lambda tables: transitions.in_flight(tables, run_id, operation, params, consumer))
+            if not isinstance(found, Later):
+                return found
+            if self.is_stopping:
+                break
+            # Runs begin when their call could leave: it is not long.
+            machine().sleep(min(max(found.at - self.hub.now(), 1), _WAIT_MS) / 1000)
+        raise TransitionError("the rate of its consumer does not let its call leave now", stopped=True)
 
     def _answered(self, answer: object, result: DetachedValue) -> bool:
         match answer:
@@ -417,7 +426,7 @@ class Performance(Ending):
             return False
         answer: object = Unknown(told)
         can_ask = can_reconcile(self.handler, self._call_row())
-        if can_ask:
+        if can_ask and not is_sent_again(self.handler):
             answer = self.reconcile()
         if self._is_learnt_late(answer):
             return False
@@ -438,7 +447,9 @@ class Performance(Ending):
                 pass
         if can_ask and isinstance(answer, Unknown) and answer.reason:
             told += f"; asked about it: {answer.reason}"
-        next_at = Millis(self.hub.now() + DEFAULT.delay_ms(1)) if can_ask else None
+        # The same call, sent again: later, by the rate of its consumer.
+        soon = 0 if is_sent_again(self.handler) else DEFAULT.delay_ms(1)
+        next_at = Millis(self.hub.now() + soon) if can_ask else None
         why = self._classified(error)
         self._do(lambda tables: transitions.uncertain(tables, self.row.id, told, next_at, why.details))
         log.warning("the outcome of run %s of %s is unknown: %s", self.row.id, self._title(), told)
@@ -466,14 +477,14 @@ class Performance(Ending):
         handler = self.handler
         assert isinstance(handler, ConsumerDeclaration)
         operation = operation_of(handler, call.operation)
+        if is_sent_again(handler):
+            return self._sent_again(handler, call)
         if operation is not None:
             assert operation.reconciler is not None
             fn, given = operation.reconciler, operation.reconcile_arguments(self.space, call.params, call.key)
             answer = self._call(HandlerPhase.RECONCILE, "reconcile", lambda: fn(**given))
         else:
-            consumer = handler.kind()
-            consumer.run = self.run
-            consumer.state = self._state(handler.types.state, handler.types.default)
+            consumer = self._consumer(handler)
             answer = self._call(HandlerPhase.RECONCILE, "reconcile", consumer.reconcile, self.run, self._data(handler))
         if self.run.failed is not None:
             # The value to read is not known: whatever `reconcile` made of it does not count.
@@ -483,6 +494,18 @@ class Performance(Ending):
                 f"reconcile returned {answer!r}; hw.Applied(...), hw.NotApplied() or hw.Unknown() is expected"
             )
         return answer
+
+    def _sent_again(self, handler: ConsumerDeclaration, call: Any) -> object:  # noqa: ANN401  # a CallRow
+        """The answer of the same call, under the same key: the service has done it at most once."""
+        mutate = partial(self._consumer(handler).mutate, self.run, self._data(handler))
+        send = stored_call(handler, call, self.space, self.run) or mutate
+        try:
+            answer = self._call(HandlerPhase.MUTATE, "mutate", send)
+        except WorkflowError as error:
+            if not error.definite:
+                raise
+            return NotApplied(failure_text(error))
+        return answer if isinstance(answer, Applied | NotApplied | Unknown) else Applied(answer)
 
     # -- going on ------------------------------------------------------------------------------------------
 
@@ -531,7 +554,7 @@ class Performance(Ending):
             transaction.add(lambda tables, state=state: end(tables, state))  # type: ignore[misc]  # bound at once
             if self.then is not None:
                 # W10: a run that took nothing has checked its events; it runs again when something happens.
-                transaction.add(partial(self.then, self.row.handler if self.row.taken else ""))
+                transaction.add(partial(self.then, self.row.handler if self.row.taken else "", self.row.lane))
             # A caller waits for its end: then it is not reported as lost.
             tx.on_settled(lambda _: None)
             if self._posted is not None:

@@ -1,17 +1,19 @@
-"""The stored values of a run in the types of its author: state, data, and the outcome of the call."""
+"""The stored values of a run in the types of its author: events, state, data, and the outcome of the call."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from headwater.cells.detached_value import DetachedValue
+from headwater.declare.workflows.consumer import Consumer
 from headwater.declare.workflows.handler_specs import ConsumerDeclaration, operation_of
-from headwater.declare.workflows.plan import Applied, Nothing, Skipped
+from headwater.declare.workflows.plan import Applied, Event, Nothing, Skipped, moment
+from headwater.declare.workflows.run_handle import Run
 from headwater.runtime.workflows.hub import Hub
 from headwater.runtime.workflows.run_host import RunHost
 from headwater.values.codec import decode, encode
 from headwater.values.tree import ABSENT, Maybe
-from headwater.workflow.rows import CallRow, EffectOutcome, RunRow
+from headwater.workflow.rows import CallRow, EffectOutcome, EventRow, RunRow
 from headwater.workflow.transitions import Begun
 
 
@@ -22,6 +24,7 @@ class Values:
     space: RunHost
     begun: Begun
     row: RunRow
+    run: Run
     # The plan, as it was made here or was stored.
     plan: Maybe = ABSENT
     # The operation that was called: known if it was called here.
@@ -60,3 +63,22 @@ class Values:
             call = self._call_row()
             self.operation = call.operation if call is not None else ""
         return self.operation
+
+    def _consumer(self, handler: ConsumerDeclaration) -> Consumer[Any, Any, Any]:
+        """A new object of the author's class, for this run."""
+        consumer = handler.kind()
+        consumer.run = self.run
+        consumer.state = self._state(handler.types.state, handler.types.default)
+        return consumer
+
+    def _event(self, handler: ConsumerDeclaration, row: EventRow) -> Event[Any]:
+        topic = handler.topics[row.topic]
+        space, payload = self.space, row.payload
+        return Event(
+            row.id,
+            row.message,
+            row.topic,
+            row.attempt,
+            moment(row.created_at),
+            lambda: topic.load_payload(space, payload),
+        )

@@ -50,7 +50,7 @@ APPLICATION_ID: Final = 0x48445752
 MODE: Final = 0o600
 """Permissions of a space's file: only this user. A server gives access to others."""
 
-FORMAT: Final = 4
+FORMAT: Final = 5
 """Raised when the tables change; every later version opens every earlier format."""
 
 SQLITE_SAFE: Final = (3, 51, 3)

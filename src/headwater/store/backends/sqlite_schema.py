@@ -10,7 +10,7 @@ import apsw
 
 from headwater.errors import CorruptError
 from headwater.store.backends.sqlite_entries import TABLES
-from headwater.store.backends.workflow_tables import WORKFLOW_STEP_4, WORKFLOW_TABLES_3
+from headwater.store.backends.workflow_tables import WORKFLOW_STEP_4, WORKFLOW_STEP_5, WORKFLOW_TABLES_3
 
 TABLES_1: Final = """
 create table log(seq integer primary key, body blob not null, chain blob not null, sum integer not null) strict;
@@ -76,7 +76,7 @@ update meta set sum = headwater_sum(key, value);
 """
 """What format 4 changes in the tables above."""
 
-MIGRATIONS: Final = {1: _OBSERVATION_2, 2: WORKFLOW_TABLES_3, 3: _STEP_4 + WORKFLOW_STEP_4}
+MIGRATIONS: Final = {1: _OBSERVATION_2, 2: WORKFLOW_TABLES_3, 3: _STEP_4 + WORKFLOW_STEP_4, 4: WORKFLOW_STEP_5}
 """Statements that bring a file of each format to the next one. A new file takes the same steps as an old one."""
 
 SUM: Final = "headwater_sum"
@@ -94,6 +94,7 @@ DIGESTS: Final = {
     2: "fb3af8ddca1c7103e94722a18ba92cb6",
     3: "99765c02cb5c663832d50f473b49005b",
     4: "ebe94464065f9c338af9742733560b7e",
+    5: "dd4c5c8c6001ecf4cf160bf2514dfb28",
 }
 """Digests of the schema of each format. A missing or wrong one only costs time at opening."""
 

@@ -208,3 +208,49 @@ create trigger flow_decision_final before update on flow_decision
 Only additions, so that no table is rebuilt: an added column may have a check of its own, and the status words of runs
 and events do not change.
 """
+
+WORKFLOW_STEP_5: Final = """
+-- The lanes of a consumer that may be at several of its events at once. The lane that all other handlers of a workflow
+-- share has no name, and its state is in the row of the workflow. Only lanes with something to remember have a row.
+create table flow_lane(
+    flow integer not null references flow(id), name text not null check(name <> ''), handler text not null,
+    -- As in `flow` and `flow_handler`, for this lane alone.
+    block text, block_kind text,
+    repairs integer not null default 0, repairing integer not null default 0,
+    head integer references flow_run(id),
+    retry_at integer, failures integer not null default 0,
+    wake_at integer, span integer,
+    primary key(flow, name),
+    check((block is null) = (block_kind is null)),
+    check(retry_at is null or head is not null)
+) strict, without rowid;
+create unique index flow_lane_head on flow_lane(head) where head is not null;
+
+alter table flow_run add column lane text not null default '';
+-- Which grant of the run counts, once other processes execute runs.
+alter table flow_run add column claim integer not null default 0;
+alter table flow_run add column label blob;
+alter table flow_run add column trace text;
+drop index flow_run_active;
+create unique index flow_run_active on flow_run(flow, lane) where status = 'active';
+drop trigger flow_run_fixed;
+create trigger flow_run_fixed
+    before update of flow, handler, kind, retry_of, chain, attempt, why, version, effect_of, lane on flow_run
+    begin select raise(abort, 'what a run is, and follows from, stays as it is'); end;
+
+-- The field of the payload that names the lane of an event, for a consumer with a key.
+alter table flow_topic add column key text;
+-- The lane of an event of such a topic. Null: its consumer has none.
+alter table flow_event add column lane text;
+alter table flow_event add column priority integer not null default 5 check(priority between 0 and 9);
+alter table flow_event add column label blob;
+alter table flow_event add column trace text;
+drop index flow_event_pending;
+create index flow_event_pending on flow_event(topic, priority desc, id) where status = 'pending';
+create index flow_event_lane on flow_event(topic, lane, priority desc, id)
+    where status = 'pending' and lane is not null;
+
+-- The earliest time of the next call of a consumer with a rate, in microseconds since 1970.
+alter table flow_handler add column call_at integer;
+"""
+"""The changes of format 5. As in format 4: only additions, and an index or trigger in place of another."""

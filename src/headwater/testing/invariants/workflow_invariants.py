@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from headwater.workflow.rows import HANDLER, RUN, FlowRow, HandlerRow, Intent, RunCause, RunPhase, RunRow, RunStatus
+from headwater.workflow.run_lanes import consumer_of, is_held_up, is_of, lane_of, within
 from headwater.workflow.schedule import next_after
 from headwater.workflow.set_aside import waits
 from headwater.workflow.table_checks import StoredEvent, broken, check_all, events, spec_of
 from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.workflow_limits import WAKE_MAX_MS, WAKE_MIN_MS
+from headwater.workflow.workflow_spec import ConsumerSpec, FlowSpec
 
 Seen = Mapping[tuple[int, str], Mapping[int, int]]
 """By workflow and consumer: the pending events at its last run, each with its attempt."""
@@ -22,7 +24,19 @@ Seen = Mapping[tuple[int, str], Mapping[int, int]]
 _FINAL = (RunStatus.COMMITTED, RunStatus.CRASHED, RunStatus.LOGIC, RunStatus.INTERNAL)
 _ORDER = list(RunPhase)
 _PLAN = ("prepare_result", "taken", "title", "offered")
-_FIXED = ("flow", "handler", "kind", "retry_of", "chain", "attempt", "version", "why", "created_at", "effect_of")
+_FIXED = (
+    "flow",
+    "lane",
+    "handler",
+    "kind",
+    "retry_of",
+    "chain",
+    "attempt",
+    "version",
+    "why",
+    "created_at",
+    "effect_of",
+)
 
 
 class WorkflowWatch:
@@ -60,7 +74,8 @@ class WorkflowWatch:
         w13_order(tables, run, dirty)
         w14_paused(tables, run)
         if run.kind == "consumer" and run.phase == RunPhase.PREPARING:
-            self._seen[run.flow, run.handler] = _waiting(tables, run)
+            known = self._seen.get((run.flow, run.handler), {}) if run.lane else {}
+            self._seen[run.flow, run.handler] = known | _waiting(tables, run)
 
     def rest(self, tables: WorkflowTables) -> None:
         """A host has checked everything, and nothing is due."""
@@ -72,7 +87,9 @@ class WorkflowWatch:
 def _waiting(tables: WorkflowTables, run: RunRow) -> dict[int, int]:
     topics = tables.topics(run.flow)
     wanted = {topics[name].id for name in spec_of(tables, tables.flow(run.flow)).consumer(run.handler).topics}
-    return {event.id: event.attempt for event in events(tables) if event.topic in wanted and event.status == "pending"}
+    found = [event for event in events(tables) if event.topic in wanted and event.status == "pending"]
+    which = within(run.lane)
+    return {event.id: event.attempt for event in found if which in (None, event.id, event.lane)}
 
 
 def _handlers(tables: WorkflowTables) -> list[HandlerRow]:
@@ -125,31 +142,51 @@ def w12_in_bounds(before: HandlerRow | None, after: HandlerRow, earlier: int, no
 
 
 def w13_order(tables: WorkflowTables, run: RunRow, dirty: Collection[str] = ()) -> None:
-    """Consumers before producers; among consumers, the one with the oldest event. An open chain goes first."""
-    if run.retry_of is not None:
+    """Consumers before producers; among consumers, the one with the next event. An open chain goes first.
+
+    A consumer with lanes is not before or after the others: it has at most the runs that it may have, one in a lane.
+    """
+    flow = tables.flow_of(run)
+    if run.lane:
+        _check_lanes(tables, run, spec_of(tables, flow))
+    if run.retry_of is not None or run.lane:
         return
-    flow = tables.flow(run.flow)
     topics = tables.topics(flow.id)
     rows = {row.name: row for row in tables.handlers(flow.id) if row.kind == "consumer"}
-    own: int | None = None
-    oldest: dict[str, int] = {}
+    own: tuple[int, int] | None = None
+    oldest: dict[str, tuple[int, int]] = {}
     for consumer in spec_of(tables, flow).consumers:
-        found = tables.oldest([topics[name].id for name in consumer.topics])
+        if consumer.laned is not None:
+            continue
+        found = tables.first([topics[name].id for name in consumer.topics])
         if consumer.name == run.handler:
             own = found
-        elif found is not None and consumer.name in dirty:
+        elif found is not None and consumer.name in dirty and not consumer.interval_us:
             oldest[consumer.name] = found
         wake_at = rows[consumer.name].wake_at
         if run.kind == "producer" and wake_at is not None and wake_at <= tables.now:
             raise broken("W13", f"{consumer.name} is to be woken, and this producer runs first", run)
     for name, event in oldest.items():
         if run.kind == "producer" or own is None or run.why != RunCause.EVENT or event < own:
-            raise broken("W13", f"event {event} waits for {name}, and this runs first", run)
+            raise broken("W13", f"event {event[1]} waits for {name}, and this runs first", run)
+
+
+def _check_lanes(tables: WorkflowTables, run: RunRow, spec: FlowSpec) -> None:
+    """No more lanes of a consumer are at work than it has declared, and nothing in two of its declarations' lanes."""
+    consumer = next((each for each in spec.laned if each.name == run.handler), None)
+    lanes = None if consumer is None else consumer.laned
+    if consumer is None or lanes is None:
+        return
+    at_work = [lane for lane in tables.actives(run.flow) if consumer_of(lane) == consumer.name]
+    if lanes.at_once is not None and len(at_work) > lanes.at_once and run.retry_of is None:
+        raise broken("W13", f"{len(at_work)} lanes of {consumer.name} are at work, of {lanes.at_once}", run)
+    if run.retry_of is None and (not is_of(run.lane, consumer) or is_held_up(tables, run.flow, consumer)):
+        raise broken("W13", f"it begins before what {consumer.name} began in other lanes is finished", run)
 
 
 def w14_paused(tables: WorkflowTables, run: RunRow) -> None:
     """Nothing begins in a workflow that is paused or blocked, or before its time."""
-    flow = tables.flow(run.flow)
+    flow = tables.flow_of(run)
     if run.status == RunStatus.ACTIVE and (flow.intent != Intent.ACTIVE or flow.block is not None or flow.repairing):
         raise broken("W14", f"it begins although {flow.name} is stopped ({flow})", run)
     if flow.retry_at is not None:
@@ -184,9 +221,21 @@ def w10_wake(tables: WorkflowTables, seen: Seen) -> None:
         for consumer in spec_of(tables, flow).consumers:
             wanted = {topics[name].id for name in consumer.topics}
             known = seen.get((flow.id, consumer.name), {})
+            if consumer.interval_us or is_held_up(tables, flow.id, consumer):
+                continue
             for event in events(tables):
-                if event.topic in wanted and event.status == "pending" and known.get(event.id) != event.attempt:
+                if event.topic not in wanted or event.status != "pending" or _is_behind(tables, flow, consumer, event):
+                    continue
+                if known.get(event.id) != event.attempt:
                     raise broken("W10", f"{consumer.name} has not looked since it came, or came back", event)
+
+
+def _is_behind(tables: WorkflowTables, flow: FlowRow, consumer: ConsumerSpec, event: StoredEvent) -> bool:
+    """The lane of an event has something to finish first."""
+    if consumer.laned is None:
+        return False
+    lane = lane_of(consumer.name, consumer.laned, event.id, event.lane)
+    return tables.flow(flow.id, lane).head is not None or lane in tables.actives(flow.id)
 
 
 def w11_schedule(tables: WorkflowTables) -> None:
@@ -195,7 +244,9 @@ def w11_schedule(tables: WorkflowTables) -> None:
         spec = spec_of(tables, flow)
         for row in tables.handlers(flow.id):
             if row.kind == "consumer":
-                if row.wake_at is not None and not tables.now < row.wake_at <= tables.now + WAKE_MAX_MS:
+                # One with a rate waits for that as well.
+                is_held = any(each.name == row.name and each.interval_us for each in spec.consumers)
+                if row.wake_at is not None and not is_held and not tables.now < row.wake_at <= tables.now + WAKE_MAX_MS:
                     raise broken("W11", f"it is {tables.now}, and it should have been woken, or be sooner", row)
                 continue
             schedule = spec.producer(row.name).schedule

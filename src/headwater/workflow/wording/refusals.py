@@ -69,14 +69,14 @@ def _how(tables: WorkflowTables, run: RunRow) -> str:
         return f"it is done already; `headwater runs show {run.id}` shows the result"
     row = tables.one("select id from flow_run where retry_of = ?", run.id)
     later: int | None = None if row is None else row[0]
-    word = over(run, tables.call_of(run), tables.flow(run.flow), later) or "stopped"
+    word = over(run, tables.call_of(run), tables.flow_of(run), later) or "stopped"
     said = "it failed" if word == "failed" else f"it was {word}"
     if later is not None:
         return f"{said}, and run {later} has followed it; `headwater runs show {_last(tables, later)}` shows that run"
     if is_held(tables, run):
         return put_aside(run)
     if word == "put aside" and run.aside is None:
-        name = tables.flow(run.flow).name
+        name = tables.flow_of(run).name
         return f"what it was about was put aside; `headwater workflow reprocess {name}` tries it again"
     return f"{said} already, and nothing is left to be done"
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+
 from headwater.store.commit import Operation, PatchDoc, SetDoc
 from headwater.values.address import doc_key
 from headwater.values.ids import DocKey, Millis
@@ -80,9 +82,8 @@ def _patch_counts(name: str, before: Map, after: dict[str, int], ops: list[Patch
 
 
 def _fields(tables: WorkflowTables, flow: FlowRow) -> dict[str, object]:
-    active = tables.active(flow.id)
-    head = None if flow.head is None else tables.run(flow.head)
-    state, sentence = sentence_of(flow, active, head)
+    shown = foremost(tables, flow)
+    current = shown.active or shown.head
     pending: dict[str, int] = {}
     parked = 0
     for name, topic in tables.topics(flow.id).items():
@@ -92,17 +93,54 @@ def _fields(tables: WorkflowTables, flow: FlowRow) -> dict[str, object]:
     for row in tables.handlers(flow.id):
         if row.next_run_at is not None and (next_at is None or row.next_run_at < next_at):
             next_at = row.next_run_at
-    current = active or head
     return {
-        "state": state,
-        "sentence": sentence,
+        "state": shown.state,
+        "sentence": shown.sentence,
         "version": flow.version,
         "next_at": next_at,
-        "retry_at": flow.retry_at,
+        "retry_at": shown.flow.retry_at,
         "run": None if current is None else current.id,
         "pending": pending,
         "parked": parked,
     }
+
+
+class Foremost(msgspec.Struct, frozen=True):
+    """A workflow as the lane sees it that comes first for people: a lane that waits for them, then a lane at work."""
+
+    flow: FlowRow
+    active: RunRow | None
+    head: RunRow | None
+    state: str
+    sentence: str
+    lanes: list[FlowRow]
+    """The shared lane, and each with an unfinished chain."""
+
+
+def foremost(tables: WorkflowTables, flow: FlowRow) -> Foremost:
+    """The state of a workflow over all of its lanes."""
+    actives = tables.actives(flow.id)
+    if not tables.lanes(flow.id) and not any(actives):
+        return _seen(tables, flow, [flow])
+    lanes = tables.every_lane(flow.id)
+    views = lanes + [tables.flow(flow.id, lane) for lane in actives if lane and lane not in {v.lane for v in lanes}]
+    first = min(views, key=lambda view: (view.block is None, view.lane not in actives, view.head is None, view.lane))
+    shown = _seen(tables, first, lanes)
+    others = sum(1 for view in lanes if view.block is not None) - 1
+    if shown.state == ATTENTION:
+        where = f"{first.lane}: " if first.lane else ""
+        more = f" {others} more wait for a person." if others > 0 else ""
+        return msgspec.structs.replace(shown, sentence=f"{where}{shown.sentence}{more}")
+    if len(actives) > 1 and flow.intent == Intent.ACTIVE:
+        return msgspec.structs.replace(shown, sentence=f"{len(actives)} runs are at work.")
+    return shown
+
+
+def _seen(tables: WorkflowTables, view: FlowRow, lanes: list[FlowRow]) -> Foremost:
+    active = tables.active(view.id, view.lane)
+    head = None if view.head is None else tables.run(view.head)
+    state, sentence = sentence_of(view, active, head)
+    return Foremost(view, active, head, state, sentence, lanes)
 
 
 def sentence_of(  # noqa: PLR0911  # one for each way to be

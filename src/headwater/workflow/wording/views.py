@@ -27,6 +27,23 @@ class HandlerView(msgspec.Struct, frozen=True, kw_only=True):
     """When it runs by itself: by its schedule, or because it asked to be woken."""
 
 
+class LaneView(msgspec.Struct, frozen=True, kw_only=True):
+    """A lane of a consumer, and why its next event waits."""
+
+    name: str
+    handler: str
+    state: str
+    sentence: str
+    run: int | None
+    """The run at work, or the newest of its unfinished chain."""
+    pending: int
+    """Events that wait in it, or are reserved by its run."""
+    retry_at: Millis | None
+    """When its unfinished chain goes on, if it waits for a time."""
+    block_kind: str | None
+    """Why it waits for a person; see `FlowView.block_kind`."""
+
+
 class FlowView(msgspec.Struct, frozen=True, kw_only=True):
     """A workflow, as users see it."""
 
@@ -64,6 +81,10 @@ class FlowView(msgspec.Struct, frozen=True, kw_only=True):
     runs: int
     recent: list[RunLine] = []
     handlers: list[HandlerView] = []
+    lanes: list[LaneView] = []
+    """Lanes that are at work, or have an unfinished chain or waiting events: those that need a person first."""
+    working: int = 0
+    """Runs that are at work."""
     updated_at: Millis
 
 
@@ -96,6 +117,8 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     """The next attempt of its chain."""
     chain: int
     version: int
+    lane: str = ""
+    """The lane of its consumer; empty: the lane that the workflow shares."""
     title: str
     text: str
     """In one line: what came in -> what was done."""
