@@ -414,6 +414,18 @@ class PreconditionError(RejectedError):
     code = "HW212"
 
 
+class FencedError(StoreError):
+    """Another program has taken over the space in a database. Nothing that was not confirmed before was stored."""
+
+    code = "HW213"
+
+
+class UnsafeDatabaseError(StoreError):
+    """The database cannot keep what is promised, or does not let this user write: a setting has to be changed."""
+
+    code = "HW214"
+
+
 class DuplicateError(RejectedError):
     """Another document of the collection has the value of a unique field already. `error.facts` names it."""
 
