@@ -342,8 +342,6 @@ class PostgresBackend:
     def heads(self, branch: BranchId, prefix: str, after: DocKey, limit: int) -> list[HeadRow]:
         start = prefix.encode()
         low = max(start, after.encode() + b"\0") if after >= prefix else start
-        if after == "" and prefix == "":
-            low = b""
         rows = pages(partial(self._head_page, branch), low, start + _END, limit)
         return [self._head(branch, key.decode(), *row) for key, *row in rows]
 
