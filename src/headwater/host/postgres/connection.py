@@ -183,7 +183,7 @@ class Connection:
                 machine().sleep(wait)
                 return
             try:
-                self._reconnect()
+                self.reconnect()
             except UnavailableError as error:
                 if machine().monotonic() + wait > deadline:
                     message = (
@@ -196,7 +196,8 @@ class Connection:
             else:
                 return
 
-    def _reconnect(self) -> None:
+    def reconnect(self) -> None:
+        """Connect again. Raises why that fails."""
         if self._db is not None:
             with suppress(self._driver.Error):
                 self._db.close()

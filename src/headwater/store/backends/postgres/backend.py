@@ -104,7 +104,7 @@ class PostgresBackend:
         self._check()
         if self._fence is None:
             message = f"this opening of a space in {self._link.where} only reads"
-            raise UsageError(message, where=self._link.where)
+            raise UnavailableError(message, where=self._link.where)
         group = Group()
         try:
             fill(group)
@@ -140,13 +140,16 @@ class PostgresBackend:
 
     def _recover(self) -> bool:
         """Take the space over from this owner itself. Returns whether a group was written whose answer is missing."""
+        if self._fence is None:
+            message = f"the connection to {self._link.where} broke while a space was read: try again"
+            self._poison = UnavailableError(message, where=self._link.where)
+            raise self._poison
         was_uncertain, self._is_uncertain = self._is_uncertain, True
         tries = 0
         while True:
             try:
                 self._link.restore()
-                fence = self._fence
-                found = None if fence is None else fences.take_again(self._link, fence, tries)
+                found = fences.take_again(self._link, self._fence, tries)
                 break
             except UnansweredError:
                 tries += 1
@@ -154,8 +157,6 @@ class PostgresBackend:
                 self._poison = error
                 raise
         self._is_uncertain = False
-        if self._fence is None:
-            return False
         if found is None:
             raise self._fenced()
         count = found.groups - self._fence.groups

@@ -60,9 +60,14 @@ _LOCK: Final = 0x48575343
 """The advisory lock of the program that makes the tables."""
 
 
+def has_tables(link: Link, schema: str) -> bool:
+    """Whether the database has the tables."""
+    return link.run("select to_regclass(%b)::text", [f'"{schema}".hw_meta'])[0][0] is not None
+
+
 def prepare(link: Link, schema: str) -> None:
     """Make the tables, unless they are there. Raises MigrationError if they are of a newer format."""
-    if link.run("select to_regclass(%b)::text", [f'"{schema}".hw_meta'])[0][0] is None:
+    if not has_tables(link, schema):
         link.run(_make(schema))
     found = link.run("select value from hw_meta where key = 'format'")
     if found != [(str(FORMAT),)]:
