@@ -7,7 +7,6 @@ from typing import cast
 
 from headwater.errors import HeadwaterError
 from headwater.host.space_files import default_url, locate
-from headwater.machine import machine
 from headwater.runtime.options import Options
 
 

@@ -241,8 +241,8 @@ def _hold(real: str, space: str, shown: str) -> None:
         holding = next((held for held in state.held if _is_same_file(held, real)), None)
         if holding is not None:
             message = (
-                f"{shown} is open in this process ({machine().process_id()}) already, as space {state.held[holding]!r}; "
-                "attach another replica to that one instead"
+                f"{shown} is open in this process ({machine().process_id()}) already, as space "
+                f"{state.held[holding]!r}; attach another replica to that one instead"
             )
             raise SpaceHeldError(message, path=shown, pid=machine().process_id())
         state.held[real] = space
@@ -345,8 +345,8 @@ def share_space(url: str, space: str | None = None, *, create: bool = True, dura
                 share.durability = durability
             elif durability == "full" and share.durability != "full":
                 message = (
-                    f"{shown} is open in this process already, with durability={share.durability!r}, which is less than "
-                    "is asked for now; open it with the same durability everywhere"
+                    f"{shown} is open in this process already, with durability={share.durability!r}, which is less "
+                    "than is asked for now; open it with the same durability everywhere"
                 )
                 raise UsageError(message, path=shown, durability=share.durability)
             elif space is not None and share.storage.name != space:

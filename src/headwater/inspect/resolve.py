@@ -56,7 +56,7 @@ def reach(
     """The process that has a file open. Without one, the result of `otherwise`, which opens the file."""
     url = url if url is not None else space_files.default_url()
     location = space_files.locate(url, space)
-    file = location.key if location.database is not None else location.path and str(location.path.resolve())
+    file = location.key if location.path is None else str(location.path.resolve())
     end = machine().monotonic() + _SOCKET_S
     while True:
         if file is not None and (found := SocketInspector.connect(file, scope)) is not None:

@@ -107,7 +107,7 @@ class PostgresServer:
         self.folder = Path(tempfile.mkdtemp(prefix="hw-pg-"))
         if len(os.fsencode(self.folder)) > _SOCKET_PATH_MAX:
             self.folder.rmdir()
-            self.folder = Path(tempfile.mkdtemp(prefix="hw-pg-", dir="/tmp"))  # noqa: S108  # no other path is short
+            self.folder = Path(tempfile.mkdtemp(prefix="hw-pg-", dir="/tmp"))
         self._log = self.folder / "log"
         self._server: subprocess.Popen[bytes] | None = None
         self._guard = subprocess.Popen(
@@ -122,7 +122,9 @@ class PostgresServer:
             if _is_root():
                 os.chown(self.folder, _NOBODY, _NOBODY)
             self.programs = self._usable(find_programs() if programs is None else programs)
-            self._run("initdb", "-D", str(self._data), *"-U postgres -A trust -N -E UTF8 --locale=C".split())
+            self._run(
+                "initdb", "-D", str(self._data), "-U", "postgres", "-A", "trust", "-N", "-E", "UTF8", "--locale=C"
+            )
             self.start()
         except BaseException:
             self.stop()
@@ -215,7 +217,7 @@ class PostgresServer:
         self.stop()
 
     def _usable(self, programs: Path) -> Path:
-        """A folder from which the user of the server can run the programs: a copy, if that one is in a private folder."""
+        """A folder from which the user of the server can run the programs: a copy, if that one is private."""
         with suppress(PermissionError), self._open([str(programs / "postgres"), "--version"]) as process:
             if process.wait() == 0:
                 return programs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, LiteralString, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from headwater.errors import (
     CorruptError,
@@ -109,7 +109,7 @@ class Connection:
         self.since = machine().monotonic()
         return db
 
-    def _check(self, version: int, fsync: str, full_page_writes: str, in_recovery: bool, commit: str) -> None:  # noqa: FBT001, PLR0917  # columns
+    def _check(self, version: int, fsync: str, full_page_writes: str, in_recovery: bool, commit: str) -> None:  # noqa: FBT001  # columns
         if version < VERSION_MIN:
             found = f"it is version {version}; version {VERSION_MIN} or newer is needed"
         elif in_recovery:
@@ -146,7 +146,7 @@ class Connection:
         if db is None or db.closed:
             raise UnansweredError
         try:
-            cursor = db.execute(cast("LiteralString", statement), values or None, binary=True)
+            cursor = db.execute(statement, values or None, binary=True)
             return cursor.fetchall() if cursor.description is not None else []
         except self._driver.Error as error:
             raise self._explained(error) from error

@@ -56,7 +56,7 @@ def parse_database_url(url: str) -> DatabaseUrl:
     name = user_info.partition(":")[0]
     scheme = "postgresql"
     libpq = urlunsplit((scheme, parts.netloc, parts.path, urlencode(passed, quote_via=quote), ""))
-    known = [(each, value) for each, value in passed if each == "host" or each == "port"]
+    known = [(each, value) for each, value in passed if each in {"host", "port"}]
     shown = urlunsplit((scheme, f"{name}{at}{hosts}", parts.path, urlencode(known, quote_via=quote), ""))
     return DatabaseUrl(libpq, unquote(shown), schema, own.get(_SPACE))
 

@@ -77,7 +77,9 @@ def _connect(url: DatabaseUrl, space: str, *, is_relaxed: bool, create: bool) ->
 
 
 def _lost(url: DatabaseUrl) -> UnavailableError:
-    return UnavailableError(f"the connection to {url.shown} broke while the space was opened: try again", where=url.shown)
+    return UnavailableError(
+        f"the connection to {url.shown} broke while the space was opened: try again", where=url.shown
+    )
 
 
 def _row(connection: Connection, url: DatabaseUrl, space: str, *, create: bool) -> SpaceRow:

@@ -1,8 +1,4 @@
-"""A space in PostgreSQL: rows in, rows out. Each write is the one statement of `group`.
-
-After a lost connection it is unknown whether the last statement was executed. The owner then takes the space over from
-itself: that waits for the statement, if it still runs, and refuses it, if it comes later. The number of groups says
-which.
+"""A space in PostgreSQL: rows in, rows out. Each write is the one statement of `group`, sent by `fenced_link`.
 
 Length: the methods are those of one interface, `store.backend`.
 """
@@ -15,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from headwater.errors import CorruptError, FencedError, HeadwaterError, StoreError, UnavailableError, UsageError
+from headwater.errors import CorruptError, HeadwaterError, UsageError
 from headwater.store.backend import (
     PURGED,
     SESSIONS_DROPPED,
@@ -33,13 +29,13 @@ from headwater.store.backend import (
     SnapshotRow,
 )
 from headwater.store.backends.checksums import columns_sum, is_log_row, is_snapshot, log_values, sum_of
-from headwater.store.backends.postgres import fence as fences
 from headwater.store.backends.postgres import folds, statements
 from headwater.store.backends.postgres.fence import Fence
+from headwater.store.backends.postgres.fenced_link import FencedLink
 from headwater.store.backends.postgres.folds import doc_id, text
 from headwater.store.backends.postgres.group import COLUMNS, Group
-from headwater.store.backends.postgres.link import Link, UnansweredError
-from headwater.store.backends.postgres.long_keys import pages, stored
+from headwater.store.backends.postgres.link import Link
+from headwater.store.backends.postgres.long_keys import pages
 from headwater.store.backends.postgres.working_copy import StoredRow, WorkingCopy
 from headwater.store.backends.sqlite_entries import key_sum
 from headwater.store.backends.sqlite_tables import SqliteTables
@@ -59,17 +55,15 @@ class PostgresBackend:
 
     chains_rows: bool = False
 
-    def __init__(self, link: Link, space: int, fence: Fence | None, *, on_close: Callable[[], None] = lambda: None) -> None:
-        self._link = link
-        self._space = space
-        self._fence = fence
+    def __init__(
+        self, link: Link, space: int, fence: Fence | None, *, on_close: Callable[[], None] = lambda: None
+    ) -> None:
+        self._link = FencedLink(link, space, fence)
         self._on_close = on_close
-        self._poison: StoreError | None = None
-        self._is_uncertain = False
         self._is_closed = False
         self._wait: Callable[[], None] | None = None
         self._copy = WorkingCopy(self._load_rows, self._corrupt)
-        # Caches, valid while the fence holds; None: read on demand.
+        # Valid while no other owner writes; None: read on demand.
         self._branches: dict[BranchId, int] | None = None
         self._indexes: dict[tuple[BranchId, str], int] | None = None
         self._horizon = self.horizon().seq
@@ -79,20 +73,7 @@ class PostgresBackend:
     def _read(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         if self._wait is not None:
             self._wait()
-        while True:
-            self._check()
-            try:
-                return self._link.run(statement, [self._space, *values])
-            except UnansweredError:
-                self._recover()
-
-    def _check(self) -> None:
-        if self._is_closed:
-            raise UnavailableError(f"the space in {self._link.where} was closed", where=self._link.where)
-        if self._poison is not None:
-            raise self._poison
-        if self._is_uncertain:
-            self._recover()
+        return self._link.read(statement, *values)
 
     def _write(self, fill: Callable[[Group], None], head: int | None = None) -> None:
         if self._wait is not None:
@@ -100,86 +81,26 @@ class PostgresBackend:
         self._write_now(fill, head)
 
     def _write_now(self, fill: Callable[[Group], None], head: int | None = None) -> None:
-        """Write a group: all of it, once. Whatever the error is, nothing of it was written, or the backend is poisoned."""
-        self._check()
-        if self._fence is None:
-            message = f"this opening of a space in {self._link.where} only reads"
-            raise UnavailableError(message, where=self._link.where)
+        """Write a group: all of it, once. In the thread that writes, for which nothing is waited."""
+        link, copy = self._link, self._copy
+        link.check()
+        link.check_writable()
         group = Group()
         try:
             fill(group)
-            self._copy.add_changes(group)
-            if group and not self._send(group, head):
-                raise self._fenced()
-            self._copy.end()
+            copy.add_changes(group)
+            if group:
+                link.write(group, head)
+            copy.end()
         except HeadwaterError:
             self._branches = self._indexes = None
-            self._copy.roll_back()
+            copy.roll_back()
             raise
         except BaseException:
-            # Interrupted: the statement may have been executed.
-            self._is_uncertain = True
+            self._branches = self._indexes = None
+            # Its changes may be stored.
+            copy.doubt()
             raise
-
-    def _send(self, group: Group, head: int | None) -> bool:
-        """Whether the group was written. If not, there is another owner."""
-        statement = group.statement()
-        while True:
-            fence = self._fence
-            assert fence is not None
-            values = group.values(head, fence.space, fence.epoch, fence.groups)
-            try:
-                is_written = self._link.run(statement, values) == [(1,)]
-            except UnansweredError:
-                if self._recover():
-                    return True
-                continue
-            if is_written:
-                fence.groups += 1
-            return is_written
-
-    def _recover(self) -> bool:
-        """Take the space over from this owner itself. Returns whether a group was written whose answer is missing."""
-        if self._fence is None:
-            message = f"the connection to {self._link.where} broke while a space was read: try again"
-            self._poison = UnavailableError(message, where=self._link.where)
-            raise self._poison
-        was_uncertain, self._is_uncertain = self._is_uncertain, True
-        tries = 0
-        while True:
-            try:
-                self._link.restore()
-                found = fences.take_again(self._link, self._fence, tries)
-                break
-            except UnansweredError:
-                tries += 1
-            except StoreError as error:
-                self._poison = error
-                raise
-        self._is_uncertain = False
-        if found is None:
-            raise self._fenced()
-        count = found.groups - self._fence.groups
-        if count not in {0, 1}:
-            message = (
-                f"{self._link.where} was put back: it has {found.groups} groups of commits of this space, and "
-                f"{self._fence.groups} were confirmed; restore the newer database, or open the space again"
-            )
-            self._poison = CorruptError(message, where=self._link.where, found=found.groups)
-            raise self._poison
-        self._fence = found
-        self._branches = self._indexes = None
-        if was_uncertain:
-            self._copy.forget()
-        return count == 1
-
-    def _fenced(self) -> FencedError:
-        message = (
-            f"another program has taken over this space in {self._link.where}: nothing of this commit was stored, and "
-            "this opening is over; open the space again when that one has closed it"
-        )
-        self._poison = FencedError(message, where=self._link.where)
-        return self._poison
 
     def _corrupt(self, what: str) -> CorruptError:
         message = f"a space in {self._link.where} is damaged: {what}; run `headwater verify`, then restore a backup"
@@ -191,7 +112,7 @@ class PostgresBackend:
     def tables(self) -> SqliteTables:
         if self._wait is not None:
             self._wait()
-        self._check()
+        self._link.check()
         return self._copy.tables
 
     def _load_rows(self) -> list[StoredRow]:
@@ -200,7 +121,7 @@ class PostgresBackend:
     def begin(self) -> None:
         if self._wait is not None:
             self._wait()
-        self._check()
+        self._link.check()
         self._copy.begin()
 
     def savepoint(self) -> None:
@@ -296,24 +217,15 @@ class PostgresBackend:
 
     def _branch_numbers(self) -> dict[BranchId, int]:
         if self._branches is None:
-            rows = self._read_now(statements.BRANCHES)
+            rows = self._link.read(statements.BRANCHES)
             self._branches = {BranchId(row[0].decode()): number for number, row in enumerate(rows, 1)}
         return self._branches
 
     def _index_numbers(self) -> dict[tuple[BranchId, str], int]:
         if self._indexes is None:
-            rows = self._read_now(statements.INDEXES)
+            rows = self._link.read(statements.INDEXES)
             self._indexes = {(BranchId(row[1].decode()), row[2].decode()): row[0] for row in rows}
         return self._indexes
-
-    def _read_now(self, statement: str) -> list[tuple[Any, ...]]:
-        """As `_read`, for the thread that writes."""
-        while True:
-            self._check()
-            try:
-                return self._link.run(statement, [self._space])
-            except UnansweredError:
-                self._recover()
 
     def head(self, branch: BranchId, doc: DocKey) -> HeadRow | None:
         found = self._read(statements.HEAD, text(branch), doc_id(doc))
@@ -464,7 +376,13 @@ class PostgresBackend:
         return [row[0] for row in pages(page, lo, hi, limit, reverse=reverse)]
 
     def _entry_page(  # noqa: PLR0917  # the first three are bound
-        self, branch: BranchId, name: str, reverse: bool, low: bytes, high: bytes, limit: int  # noqa: FBT001  # bound
+        self,
+        branch: BranchId,
+        name: str,
+        reverse: bool,  # noqa: FBT001
+        low: bytes,
+        high: bytes,
+        limit: int,  # bound
     ) -> list[tuple[Any, ...]]:
         statement = statements.ENTRIES_BACK if reverse else statements.ENTRIES
         return self._read(statement, text(branch), text(name), low, high, limit)
@@ -490,9 +408,9 @@ class PostgresBackend:
 
     def _trim_shifts(self, drop: Seq) -> None:
         """Delete the oldest shifts up to this commit, if there are too many."""
-        found = self._read_now(statements.OLD_SHIFT.format(offset=SHIFTS_KEPT + SHIFTS_SLACK))
+        found = self._link.read(statements.OLD_SHIFT.format(offset=SHIFTS_KEPT + SHIFTS_SLACK))
         if found:
-            kept = self._read_now(statements.OLD_SHIFT.format(offset=SHIFTS_KEPT))
+            kept = self._link.read(statements.OLD_SHIFT.format(offset=SHIFTS_KEPT))
             self._write_now(partial(_drop_shifts, min(drop, Seq(kept[0][0]))))
 
     # -- maintenance -----------------------------------------------------------------------------------------
@@ -553,7 +471,7 @@ class PostgresBackend:
         """PostgreSQL checks its own pages. These are the rows that no checksum of another method covers."""
         try:
             if not self._copy.is_changing:
-                self._copy.forget()
+                self._copy.doubt()
             self.tables.execute("select 1")
         except CorruptError as error:
             return [error.message]
@@ -581,18 +499,12 @@ class PostgresBackend:
         self._link.disown()
 
     def close(self) -> None:
-        if self._is_closed:
-            return
-        self._is_closed = True
-        try:
-            if self._fence is not None and self._poison is None and not self._is_uncertain:
-                fences.leave(self._link, self._fence)
-        except (UnansweredError, StoreError):
-            # The next owner finds that this one has gone.
-            pass
-        finally:
-            self._link.close()
-            self._on_close()
+        if not self._is_closed:
+            self._is_closed = True
+            try:
+                self._link.close()
+            finally:
+                self._on_close()
 
 
 def _drop_shifts(cut: Seq, group: Group) -> None:

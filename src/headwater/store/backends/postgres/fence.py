@@ -8,9 +8,7 @@ from typing import Final
 from headwater.store.backends.postgres.link import Link
 
 _FIND: Final = "select id, owner, epoch from hw_space where name = %b"
-_CREATE: Final = (
-    "insert into hw_space values (%b, %b, %b, %b, '', null, 0, 0, 0, now()) on conflict do nothing"
-)
+_CREATE: Final = "insert into hw_space values (%b, %b, %b, %b, '', null, 0, 0, 0, now()) on conflict do nothing"
 _TAKE: Final = (
     "update hw_space set owner = %b, epoch = epoch + 1, since = now() "
     "where id = %b and epoch = %b and owner is not distinct from %b::bigint returning epoch, groups, head"
@@ -63,7 +61,6 @@ def take(link: Link, row: SpaceRow, owner: int) -> Fence | None:
 def leave(link: Link, fence: Fence) -> None:
     """Give the space up: the next owner need not wait."""
     link.run(_LEAVE, [fence.space, fence.epoch])
-
 
 
 _AGAIN: Final = (

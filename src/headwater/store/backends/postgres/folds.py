@@ -52,14 +52,14 @@ def doc_id(doc: str) -> bytes:
     return stored(doc.encode())
 
 
-def fact_rows(facts: Iterable[tuple[str, str]]) -> list[tuple[object, ...]]:
+def _fact_rows(facts: Iterable[tuple[str, str]]) -> list[tuple[object, ...]]:
     return [(text(key), text(value), sum_of(key, value)) for key, value in facts]
 
 
 def add_facts(group: Group, facts: Iterable[tuple[str, str]]) -> None:
     """Set properties of the space."""
     then = "on conflict (space, key) do update set value = excluded.value, sum = excluded.sum"
-    group.insert("hw_fact", ("bytea", "bytea", "bigint"), fact_rows(facts), then)
+    group.insert("hw_fact", ("bytea", "bytea", "bigint"), _fact_rows(facts), then)
 
 
 def branch_sum(row: BranchRow) -> int:
@@ -108,10 +108,7 @@ def add_fold(group: Group, fold: Fold, numbers: dict[BranchId, int]) -> None:
     group.insert(
         "hw_snapshot",
         (*_KEYED, "bigint", "bytea", "bigint"),
-        [
-            (text(b), doc_id(s.doc), s.seq, s.body, snapshot_sum(b, s.doc, s.seq, s.body))
-            for b, s in fold.snapshots
-        ],
+        [(text(b), doc_id(s.doc), s.seq, s.body, snapshot_sum(b, s.doc, s.seq, s.body)) for b, s in fold.snapshots],
     )
     group.insert(
         "hw_replay",
@@ -137,9 +134,7 @@ def _add_branches(group: Group, rows: Sequence[BranchRow], numbers: dict[BranchI
     )
 
 
-def add_observations(
-    group: Group, fold: Fold | None, observed: Sequence[tuple[BranchId, ObservationRow]]
-) -> None:
+def add_observations(group: Group, fold: Fold | None, observed: Sequence[tuple[BranchId, ObservationRow]]) -> None:
     """Observations of a fold, those beside it, and those to delete: at most one write for each document.
 
     In this order: delete stored ones that are older than `unobserved`; of the fold, replace older ones; of `observed`,

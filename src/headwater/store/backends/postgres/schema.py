@@ -1,7 +1,7 @@
 """The tables of a database with spaces. They are made once, by the first program that opens a space in it.
 
-Texts of authors are stored as bytes in UTF-8: PostgreSQL's text cannot hold the character zero, and bytes have the order
-of Python's texts, whatever the collation of the database.
+Texts of authors are stored as bytes in UTF-8: PostgreSQL's text cannot hold the character zero, and bytes have the
+order of Python's texts, whatever the collation of the database.
 """
 
 from __future__ import annotations

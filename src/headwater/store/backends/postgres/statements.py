@@ -70,16 +70,13 @@ OLD_SHIFT: Final = "select seq from hw_shift where space = %b order by seq desc 
 ROWS: Final = "select tbl, key, body, sum from hw_row where space = %b order by tbl, key"
 FACT: Final = "select value, sum from hw_fact where space = %b and key = %b"
 COLUMN: Final = "select {name} from hw_space where id = %b"
-BYTES_USED: Final = (
-    "select coalesce(sum(octet_length(body)), 0)::bigint from hw_log where space = %b"
-)
+BYTES_USED: Final = "select coalesce(sum(octet_length(body)), 0)::bigint from hw_log where space = %b"
 
 # Parts of groups.
 
 _THESE: Final = "unnest(%b::bytea[], %b::bytea[]) t(branch, doc)"
 UNOBSERVE: Final = (
-    f"delete from hw_observation o using own, {_THESE} "
-    "where o.space = own.id and o.branch = t.branch and o.doc = t.doc"
+    f"delete from hw_observation o using own, {_THESE} where o.space = own.id and o.branch = t.branch and o.doc = t.doc"
 )
 DROP_RUNS: Final = (
     "delete from hw_replay r using own, unnest(%b::bytea[], %b::bigint[]) t(session, last) "

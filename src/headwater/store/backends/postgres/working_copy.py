@@ -123,8 +123,7 @@ class WorkingCopy:
         assert self._db is not None
         names = [str(row[1]) for row in self._db.execute(f"pragma table_info({table})")]
         where = " and ".join(f"{names[place]} = ?" for place in places)
-        [found] = self._db.execute(f"select * from {table} where {where}", parts)
-        return found
+        return tuple(self._db.execute(f"select * from {table} where {where}", parts).fetchall()[0])
 
     def end(self) -> None:
         """The changes are stored."""
@@ -137,8 +136,8 @@ class WorkingCopy:
         if self._tables is not None:
             self._tables.roll_back()
 
-    def forget(self) -> None:
-        """It is unknown which changes were stored: the next use loads all rows again."""
+    def doubt(self) -> None:
+        """It is unknown whether the changes were stored: the next use loads all rows again."""
         self.roll_back()
         self._is_current = False
 
