@@ -37,7 +37,8 @@ def spaces() -> None:
 def list_spaces() -> None:
     """List the spaces of a folder or a database with their names, ids, lineages and sizes.
 
-    FOLDER may be postgresql://HOST/DATABASE. Without it, those of this folder. Nothing is opened for writing, so spaces in use are listed too.
+    FOLDER may be postgresql://HOST/DATABASE. Without it, those of this folder. Nothing is opened for writing, so
+    spaces in use are listed too.
     """
 
 

@@ -1,7 +1,7 @@
 """The space of a command, resolved from --url, --space, --branch, --app and --token-file.
 
-A target is a file, a space of a folder or of a database, `memory:`, or a space of a server. Most commands use its inspector, which asks
-the process that has the file open, or opens the file; commands about the file itself open it.
+A target is a file, a space of a folder or of a database, `memory:`, or a space of a server. Most commands use its
+inspector, which asks the process that has the file open, or opens the file; commands about the file itself open it.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ _FORMAT: Final = "select value from hw_meta where key = 'format'"
 _RIGHTS: Final = (
     "select coalesce(bool_and(has_table_privilege(c.oid, 'insert, update, delete')), false) from pg_class c "
 )
-_RIGHTS_OF: Final = (
+_RIGHTS: Final = (
     _RIGHTS + "join pg_namespace n on n.oid = c.relnamespace where n.nspname = %b and c.relkind = 'r' "
     "and c.relname like 'hw\\_%%'"
 )
@@ -117,7 +117,7 @@ def _tables(connection: Connection, url: DatabaseUrl) -> Iterator[Found]:
         return
     [[found]] = connection.run(_FORMAT)
     yield "format", "ok" if found == str(FORMAT) else "failed", f"{found}; this Headwater reads {FORMAT}"
-    [[may_write]] = connection.run(_RIGHTS_OF, [url.schema])
+    [[may_write]] = connection.run(_RIGHTS, [url.schema])
     if not may_write:
         yield "rights", "failed", f"this user may not write all tables of schema {url.schema}: grant it"
     spaces = listing.spaces(connection)

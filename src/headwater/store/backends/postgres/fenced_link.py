@@ -25,8 +25,8 @@ class FencedLink:
         # Why it cannot be used any more.
         self._over: StoreError | None = None
         self._is_uncertain = False
-        # Counts recoveries: what was cached before the last one may be outdated.
-        self.recoveries = 0
+        # Calls of `take_again` since the fence was set.
+        self._takes = 0
 
     @property
     def where(self) -> str:
@@ -105,18 +105,18 @@ class FencedLink:
             )
             self._over = CorruptError(message, where=self.where, found=found.groups)
             raise self._over
-        self._fence, self._is_uncertain = found, False
-        self.recoveries += 1
+        self._fence, self._takes, self._is_uncertain = found, 0, False
         return count == 1
 
     def _take_again(self, fence: Fence) -> Fence | None:
-        tries = 0
         while True:
             try:
                 self._link.restore()
-                return take_again(self._link, fence, tries)
+                # Counted before: also an interrupted call may have raised the epoch.
+                self._takes += 1
+                return take_again(self._link, fence, self._takes - 1)
             except UnansweredError:
-                tries += 1
+                continue
             except StoreError as error:
                 self._over = error
                 raise
