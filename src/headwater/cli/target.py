@@ -136,10 +136,7 @@ class Target:
         else:
             found = locate(self.url, stored) if self.is_folder else Location(stored, locate(self.url).path)
         if found.database is not None:
-            message = (
-                f"{found.database.shown} is a database, and this needs a file; `headwater copy` makes one of a space"
-            )
-            raise UsageError(message)
+            raise UsageError(f"{found.database.shown} is a database, and this needs a file: name one")
         if found.path is None:
             raise UsageError("memory: ends with this command; name a file with --url")
         return SpaceFile(found.space, found.path)

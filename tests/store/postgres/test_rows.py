@@ -49,7 +49,7 @@ def test_a_row_that_was_changed_behind_the_program_is_refused(statement: str, lo
     backend = full()
     look(backend)  # type: ignore[operator]
     tamper(backend, statement)
-    with pytest.raises(CorruptError, match="HW205.*damaged"):
+    with pytest.raises(CorruptError, match=r"HW205.*damaged"):
         look(backend)  # type: ignore[operator]
     backend.close()
 
@@ -63,10 +63,8 @@ def test_a_row_of_a_workflow_that_was_changed_is_found_by_verify() -> None:
     backend.append((), None)
     assert backend.integrity() == []
     tamper(backend, "update hw_row set body = 'x' where space = %b")
-    assert backend.integrity() == [
-        f"a space in {database().shown} is damaged: a row of flow does not match its checksum; run `headwater verify`, "
-        "then restore a backup"
-    ]
+    [found] = backend.integrity()
+    assert "a row of flow does not match its checksum" in found
     backend.close()
 
 

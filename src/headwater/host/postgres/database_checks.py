@@ -25,10 +25,9 @@ _SETTINGS: Final = (
 )
 _FORMAT: Final = "select value from hw_meta where key = 'format'"
 _RIGHTS: Final = (
-    "select coalesce(bool_and(has_table_privilege(c.oid, 'insert, update, delete')), false) from pg_class c "
-)
-_RIGHTS: Final = (
-    _RIGHTS + "join pg_namespace n on n.oid = c.relnamespace where n.nspname = %b and c.relkind = 'r' "
+    "select coalesce(bool_and(has_table_privilege(c.oid, 'select') and has_table_privilege(c.oid, 'insert') and "
+    "has_table_privilege(c.oid, 'update') and has_table_privilege(c.oid, 'delete')), false) "
+    "from pg_class c join pg_namespace n on n.oid = c.relnamespace where n.nspname = %b and c.relkind = 'r' "
     "and c.relname like 'hw\\_%%'"
 )
 _CLOCK: Final = "select extract(epoch from clock_timestamp())::float8"
