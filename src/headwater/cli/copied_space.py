@@ -18,8 +18,8 @@ def copied_to(part: Path, target: Target) -> tuple[Seq, str]:
             return Seq(download(target.server.url, target.server.token, part, advance)), target.server.url.space
     if target.database is not None:
         message = (
-            f"{target.shown} is a database, which has no file to copy: back it up with pg_dump, or export the space with "
-            "`headwater export --history`"
+            f"{target.shown} is a database, which has no file to copy: back it up with pg_dump, or export the space "
+            "with `headwater export --history`"
         )
         raise UsageError(message)
     with target.open() as storage:

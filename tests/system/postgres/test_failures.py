@@ -179,7 +179,7 @@ def test_a_program_that_was_stopped_cannot_commit_after_another_has_taken_over(
     old.process.send_signal(signal.SIGCONT)
     while not (last := old.line()).startswith("error"):
         assert last != "end"
-    assert last == "error HW213"
+    assert last == "error HW210 HW213"
     new.until(10)
     old.end()
     new.end()

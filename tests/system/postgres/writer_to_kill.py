@@ -27,4 +27,4 @@ try:
             opened.sync()
             say(f"{name}-{number}")
 except HeadwaterError as error:
-    say(f"error {error.code}")
+    say(f"error {error.code} {getattr(error.__cause__, 'code', '')}".strip())

@@ -11,6 +11,7 @@ from headwater.errors import (
     HeadwaterError,
     InvariantError,
     NotFoundError,
+    PoisonedError,
     StoreFullError,
     UnavailableError,
     UnsafeDatabaseError,
@@ -190,7 +191,7 @@ class Connection:
                         f"{self.where} has not answered for {RECONNECT_S:g} s, and the last commits may be stored or "
                         f"not; this opening is over: open the space again. {error.message}"
                     )
-                    raise UnavailableError(message, where=self.where) from error
+                    raise PoisonedError(message, where=self.where) from error
                 machine().sleep(wait)
                 wait = min(2 * wait, _WAIT_MAX_S)
             else:

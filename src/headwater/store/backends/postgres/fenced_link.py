@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headwater.errors import CorruptError, FencedError, HeadwaterError, StoreError, UnavailableError
+from headwater.errors import FencedError, HeadwaterError, PoisonedError, StoreError, UnavailableError
 from headwater.store.backends.postgres.fence import Fence, leave, take_again
 from headwater.store.backends.postgres.group import Group
 from headwater.store.backends.postgres.link import Link, UnansweredError
@@ -38,7 +38,7 @@ class FencedLink:
         if self._over is not None:
             raise self._over
         if self._is_uncertain:
-            self._recover()
+            self._recover(in_doubt=True)
 
     def read(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         """The rows of a statement, whose first parameter is the space."""
@@ -47,14 +47,14 @@ class FencedLink:
             try:
                 return self._link.run(statement, [self._space, *values])
             except UnansweredError:
-                self._recover()
+                self._recover(in_doubt=False)
 
     def write(self, group: Group, head: int | None) -> None:
         """Write a group, once. If this raises, nothing of it was written, or the link cannot be used any more."""
         self.check()
         try:
             if not self._send(group, head):
-                raise self._fenced()
+                raise self._fenced(in_doubt=False)
         except HeadwaterError:
             raise
         except BaseException:
@@ -81,14 +81,17 @@ class FencedLink:
                 values = group.values(head, fence.space, fence.epoch, fence.groups)
                 is_written = self._link.run(statement, values) == [(1,)]
             except UnansweredError:
-                if self._recover():
+                if self._recover(in_doubt=True):
                     return True
             else:
                 fence.groups += is_written
                 return is_written
 
-    def _recover(self) -> bool:
-        """Take the space over from this owner itself. Returns whether a group was written whose answer is missing."""
+    def _recover(self, *, in_doubt: bool) -> bool:
+        """Take the space over from this owner itself. Returns whether a group was written whose answer is missing.
+
+        `in_doubt`: there may be one. If that cannot be found out, the error says that it is not known.
+        """
         if self._fence is None:
             message = f"the connection to {self.where} broke while a space was read: try again"
             self._over = UnavailableError(message, where=self.where)
@@ -96,14 +99,14 @@ class FencedLink:
         self._is_uncertain = True
         found = self._take_again(self._fence)
         if found is None:
-            raise self._fenced()
+            raise self._fenced(in_doubt=in_doubt)
         count = found.groups - self._fence.groups
         if count not in {0, 1}:
             message = (
                 f"{self.where} was put back: it has {found.groups} groups of commits of this space, and "
                 f"{self._fence.groups} were confirmed; restore the newer database, or open the space again"
             )
-            self._over = CorruptError(message, where=self.where, found=found.groups)
+            self._over = PoisonedError(message, where=self.where, found=found.groups)
             raise self._over
         self._fence, self._takes, self._is_uncertain = found, 0, False
         return count == 1
@@ -121,12 +124,19 @@ class FencedLink:
                 self._over = error
                 raise
 
-    def _fenced(self) -> FencedError:
-        message = (
-            f"another program has taken over this space in {self.where}: nothing of this commit was stored, and "
-            "this opening is over; open the space again when that one has closed it"
-        )
-        self._over = FencedError(message, where=self.where)
+    def _fenced(self, *, in_doubt: bool) -> StoreError:
+        message = f"another program has taken over this space in {self.where}"
+        if in_doubt:
+            self._over = PoisonedError(
+                f"{message}, before it was known whether the last group of commits is stored; this opening is over",
+                where=self.where,
+            )
+        else:
+            self._over = FencedError(
+                f"{message}: nothing of this commit was stored, and this opening is over; open the space again when "
+                "that one has closed it",
+                where=self.where,
+            )
         return self._over
 
     def disown(self) -> None:

@@ -30,7 +30,7 @@ class Link(Protocol):
     def restore(self) -> None:
         """After an UnansweredError: return when statements can be executed again.
 
-        Raises UnavailableError if that takes too long.
+        Raises PoisonedError if that takes too long.
         """
 
     def disown(self) -> None:
