@@ -17,7 +17,7 @@ from headwater.host.postgres.connection import Connection
 from headwater.host.postgres.database_url import DatabaseUrl, parse_database_url
 from headwater.store.backends.postgres.backend import PostgresBackend
 from headwater.store.backends.postgres.fence import Fence, create_space, take
-from headwater.store.backends.postgres.schema import prepare
+from headwater.store.backends.postgres.schema import OF_A_SPACE, prepare
 from headwater.testing.postgres import PostgresServer, find_programs
 from headwater.values.space_ids import RANDOM_BYTES, space_id_from
 
@@ -72,3 +72,26 @@ def take_space(connection: Connection, name: str, owner: int) -> tuple[int, Fenc
     fence = take(connection, row, owner)
     assert fence is not None
     return row.id, fence
+
+
+def clone_space(name: str, copy: str) -> None:
+    """What a space has now, as another space: as if its owner had ended at this moment."""
+    connection = Connection(database())
+    [[space]] = connection.run("select id from hw_space where name = %b", [name])
+    made = secrets.randbits(62)
+    own = "lineage, features, null, epoch, groups, head, now()"
+    connection.run(
+        f"insert into hw_space select %b, %b, %b, {own} from hw_space where id = %b",
+        [made, copy, space_id_from(secrets.token_bytes(RANDOM_BYTES)), space],
+    )
+    for table in OF_A_SPACE:
+        found = connection.run(
+            "select string_agg(attname::text, ', ' order by attnum) from pg_attribute where attrelid = %b::regclass "
+            "and attnum > 1 and not attisdropped",
+            [table],
+        )
+        columns = str(found[0][0])
+        connection.run(
+            f"insert into {table}(space, {columns}) select %b, {columns} from {table} where space = %b", [made, space]
+        )
+    connection.close()
