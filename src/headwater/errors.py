@@ -45,7 +45,7 @@
     │   │   ├── PreconditionError  HW212  its demand does not hold; a retry does not help
     │   │   ├── DuplicateError   HW215  another document has the value of a unique field already
     │   │   └── RuleError        HW216  a value does not fit its field in a collection, or no rule allows the write
-    │   ├── FencedError          HW213  another program has taken over the space in a database
+    │   ├── FencedError          HW213  another program owns the space in a database now
     │   ├── UnsafeDatabaseError  HW214  the database cannot keep what is promised
     │   └── UnconfirmedError     HW218  a transaction may be stored or not: no verdict will come
     ├── WorkflowError            a run or a workflow failed; handlers raise these, too
@@ -413,7 +413,7 @@ class PreconditionError(RejectedError):
 
 
 class FencedError(StoreError):
-    """Another program has taken over the space in a database. Nothing that was not confirmed before was stored."""
+    """Another program owns the space in a database now. Nothing of this commit was stored."""
 
     code = "HW213"
 

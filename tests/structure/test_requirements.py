@@ -15,7 +15,9 @@ def requirement_lines(name: str) -> list[str]:
 
 
 def pins(name: str) -> dict[str, str]:
-    found = re.findall(r"^([a-z0-9-]+)==(\S+)", (REQUIREMENTS / name).read_text(encoding="utf-8"), re.MULTILINE)
+    found = re.findall(
+        r"^([a-z0-9-]+)(?:\[[a-z,]+\])?==(\S+)", (REQUIREMENTS / name).read_text(encoding="utf-8"), re.MULTILINE
+    )
     return dict(found)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from headwater.store.backends.memory_backend import MemoryBackend
-from headwater.store.backends.postgres.backend import PostgresBackend
+from headwater.store.backends.postgres.postgres_backend import PostgresBackend
 from headwater.store.backends.sqlite import SqliteBackend
 from headwater.store.commit import UNNUMBERED, Commit, Submission
 from headwater.testing import SimClock

@@ -13,11 +13,10 @@ from functools import cache
 import pytest
 
 from headwater.errors import NotFoundError
-from headwater.host.postgres.connection import Connection
 from headwater.host.postgres.database_url import DatabaseUrl, parse_database_url
-from headwater.store.backends.postgres.backend import PostgresBackend
+from headwater.store.backends.postgres.database_schema import OF_A_SPACE, prepare
 from headwater.store.backends.postgres.fence import Fence, create_space, take
-from headwater.store.backends.postgres.schema import OF_A_SPACE, prepare
+from headwater.store.backends.postgres.postgres_backend import PostgresBackend
 from headwater.testing.postgres import PostgresServer, find_programs
 from headwater.values.space_ids import RANDOM_BYTES, space_id_from
 
@@ -48,7 +47,7 @@ def cluster() -> PostgresServer:
 def database() -> DatabaseUrl:
     """A database of it with the tables."""
     url = parse_database_url(cluster().url())
-    connection = Connection(url)
+    connection = DatabaseConnection(url)
     prepare(connection, url.schema)
     connection.close()
     return url
@@ -61,11 +60,11 @@ def new_name() -> str:
 
 def open_backend(name: str, owner: int = 1) -> PostgresBackend:
     """The backend of a space, which is made if it is missing. Its commits do not wait for the disk."""
-    connection = Connection(database(), is_relaxed=True)
+    connection = DatabaseConnection(database(), is_relaxed=True)
     return PostgresBackend(connection, *take_space(connection, name, owner))
 
 
-def take_space(connection: Connection, name: str, owner: int) -> tuple[int, Fence]:
+def take_space(connection: DatabaseConnection, name: str, owner: int) -> tuple[int, Fence]:
     """Become the owner, whoever was it before."""
     made = space_id_from(secrets.token_bytes(RANDOM_BYTES))
     row = create_space(connection, name, secrets.randbits(62), made, secrets.token_hex(8))
@@ -76,7 +75,7 @@ def take_space(connection: Connection, name: str, owner: int) -> tuple[int, Fenc
 
 def clone_space(name: str, copy: str) -> None:
     """What a space has now, as another space: as if its owner had ended at this moment."""
-    connection = Connection(database())
+    connection = DatabaseConnection(database())
     [[space]] = connection.run("select id from hw_space where name = %b", [name])
     made = secrets.randbits(62)
     own = "lineage, features, null, epoch, groups, head, now()"

@@ -13,9 +13,9 @@ from unittest.mock import patch
 import apsw
 
 from headwater.host import space_files
-from headwater.host.postgres import opening
+from headwater.host.postgres import database_opening
 from headwater.store.backends.memory_backend import MemoryBackend
-from headwater.store.backends.postgres.backend import PostgresBackend
+from headwater.store.backends.postgres.postgres_backend import PostgresBackend
 from headwater.store.backends.sqlite import SqliteBackend
 from headwater.store.backends.sqlite_tables import SqliteTables
 from tests.support.postgres import clone_space, cluster, new_name
@@ -118,7 +118,7 @@ class Disk:
         with (
             patch.object(space_files, "SqliteBackend", File),
             patch.object(space_files, "MemoryBackend", memory),
-            patch.object(opening, "PostgresBackend", Database),
+            patch.object(database_opening, "PostgresBackend", Database),
         ):
             yield
 

@@ -21,7 +21,7 @@ from headwater.errors import (
     UnavailableError,
 )
 from headwater.store.backends.memory_backend import MemoryBackend
-from headwater.store.backends.postgres.backend import PostgresBackend
+from headwater.store.backends.postgres.postgres_backend import PostgresBackend
 from headwater.store.backends.sqlite import SqliteBackend
 from headwater.store.commit import (
     UNNUMBERED,

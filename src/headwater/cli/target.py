@@ -155,7 +155,7 @@ class Target:
     def open(self, *, create: bool = False, only_reads: bool = False) -> Storage:
         """The file, opened by this process. Raises SpaceHeldError if another has it open.
 
-        A space of a database can be read whoever has it open.
+        A space of a database can be read while another program has it open.
         """
         if only_reads and (found := open_for_questions(self.url, self.space)) is not None:
             return found

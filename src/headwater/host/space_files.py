@@ -24,7 +24,7 @@ from weakref import WeakSet
 
 from headwater.errors import CorruptError, HeadwaterError, NotFoundError, SpaceHeldError, UsageError
 from headwater.host.deciding_threads import DecidingThreads
-from headwater.host.postgres import opening, owners
+from headwater.host.postgres import database_opening, owners
 from headwater.host.postgres.database_url import DatabaseUrl, is_database, parse_database_url
 from headwater.host.socket_paths import place_in_own_folder
 from headwater.host.storage import Storage
@@ -257,7 +257,9 @@ def _open_database(
     assert key is not None
     _hold(key, location.space, database.shown)
     try:
-        backend = opening.open_owned(database, location.space, is_relaxed=durability == "normal", create=create)
+        backend = database_opening.open_owned(
+            database, location.space, is_relaxed=durability == "normal", create=create
+        )
         return _storage(backend, location.space, group_max, key, threads)
     except BaseException:
         _release(key)
@@ -265,11 +267,11 @@ def _open_database(
 
 
 def open_for_questions(url: str, space: str | None) -> Storage | None:
-    """A space of a database as it is now, whoever owns it; None for a file: its lock tells whether it can be read."""
+    """A space of a database as it is now, also if it is open elsewhere; None for a file: its lock tells whether it can be read."""
     location = locate(url, space)
     if location.database is None:
         return None
-    backend = opening.open_reader(location.database, location.space)
+    backend = database_opening.open_reader(location.database, location.space)
     return Storage(backend, SystemClock(), machine(), name=backend.meta("space") or location.space)
 
 

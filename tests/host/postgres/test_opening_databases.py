@@ -20,7 +20,6 @@ from headwater.errors import (
     UnsafeDatabaseError,
     UsageError,
 )
-from headwater.host.postgres.connection import Connection
 from headwater.host.postgres.database_url import parse_database_url
 from headwater.host.space_files import open_for_questions, open_space
 from tests.support.postgres import cluster, database, new_name
@@ -45,7 +44,7 @@ def role(url: str) -> Iterator[str]:
 
 
 def run(url: str, statement: str) -> None:
-    connection = Connection(parse_database_url(url))
+    connection = DatabaseConnection(parse_database_url(url))
     connection.run(statement)
     connection.close()
 
@@ -210,7 +209,7 @@ def test_a_user_without_rights_is_told_which_to_grant(url: str, role: str) -> No
 def test_a_database_that_cannot_keep_what_is_promised_is_refused(
     found: tuple[int, str, str, bool, str], message: str
 ) -> None:
-    connection = Connection(database())
+    connection = DatabaseConnection(database())
     with pytest.raises(UnsafeDatabaseError, match=message):
         connection._check(*found)
     connection.close()

@@ -16,11 +16,10 @@ import pytest
 
 import headwater as hw
 from headwater.errors import FencedError
-from headwater.host.postgres.connection import Connection
 from headwater.host.postgres.database_url import parse_database_url
 from headwater.store.backend import LogRow
-from headwater.store.backends.postgres.backend import PostgresBackend
 from headwater.store.backends.postgres.fence import find_space, take
+from headwater.store.backends.postgres.postgres_backend import PostgresBackend
 from headwater.testing.postgres import PostgresServer
 from headwater.values.ids import NEVER, Seq
 from tests.support.postgres import database, new_name, open_backend, require_postgres
@@ -144,7 +143,7 @@ def test_a_crash_of_postgresql_loses_no_confirmed_commit_and_the_program_goes_on
 
 def test_connections_that_are_cut_lose_and_double_nothing(server: PostgresServer, start: Start) -> None:
     writer = start("a")
-    connection = Connection(parse_database_url(server.url()))
+    connection = DatabaseConnection(parse_database_url(server.url()))
     chance = random.Random(3)
     for _ in range(30):
         writer.until(chance.randrange(1, 8))
@@ -197,7 +196,7 @@ def test_takeovers_as_fast_as_they_go_leave_no_gap_and_no_fall_of_epochs() -> No
 
     def race(writer: int) -> None:
         chance = random.Random(writer)
-        connection = Connection(database(), is_relaxed=True)
+        connection = DatabaseConnection(database(), is_relaxed=True)
         for _ in range(40):
             time.sleep(chance.random() * 0.01)
             seen = find_space(connection, name)

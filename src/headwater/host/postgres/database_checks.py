@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from headwater.errors import HeadwaterError, NotFoundError
-from headwater.host.postgres.connection import VERSION_MIN, Connection
+from headwater.host.postgres.database_connection import VERSION_MIN
 from headwater.host.postgres.database_url import DatabaseUrl
 from headwater.machine import machine
 from headwater.store.backends.postgres import listing
-from headwater.store.backends.postgres.link import UnansweredError
-from headwater.store.backends.postgres.schema import FORMAT, has_tables
+from headwater.store.backends.postgres.database_link import UnansweredError
+from headwater.store.backends.postgres.database_schema import FORMAT, has_tables
 from headwater.values.text import count_text
 
 Found = tuple[str, str, str]
@@ -40,7 +40,7 @@ _CLOCK_S: Final = 2.0
 def check_database(url: DatabaseUrl) -> Iterator[Found]:
     """All checks, one after the other; ends at the first that prevents the rest."""
     try:
-        connection = Connection(url, allow_unsafe=True)
+        connection = DatabaseConnection(url, allow_unsafe=True)
     except HeadwaterError as error:
         yield "database", "failed", error.message
         return
@@ -59,7 +59,7 @@ def check_database(url: DatabaseUrl) -> Iterator[Found]:
         connection.close()
 
 
-def _settings(connection: Connection) -> Iterator[Found]:
+def _settings(connection: DatabaseConnection) -> Iterator[Found]:
     [row] = connection.run(_SETTINGS)
     shown, version, fsync, pages, commit, standbys, checksums, in_recovery, user, may_create = row
     need = "" if version >= VERSION_MIN else f"; {VERSION_MIN} or newer is needed"
@@ -82,7 +82,7 @@ def _settings(connection: Connection) -> Iterator[Found]:
     yield "user", "ok", f"{user}, who may {'' if may_create else 'not '}create schemas"
 
 
-def _speed(connection: Connection) -> Found:
+def _speed(connection: DatabaseConnection) -> Found:
     begin = machine().steady_ms()
     for _ in range(_ANSWERS):
         connection.run("select 1")
@@ -94,14 +94,14 @@ def _speed(connection: Connection) -> Found:
     )
 
 
-def _clock(connection: Connection) -> Found:
+def _clock(connection: DatabaseConnection) -> Found:
     [[theirs]] = connection.run(_CLOCK)
     apart = float(theirs) - machine().time()
     state = "ok" if abs(apart) < _CLOCK_S else "warning"
     return "clock", state, f"{abs(apart):.1f} s apart; ownership does not depend on clocks"
 
 
-def _sessions(connection: Connection) -> Found:
+def _sessions(connection: DatabaseConnection) -> Found:
     """Whether a session is one: behind a pooler in transaction mode, statements go to several."""
     seen = {row[0] for _ in range(_ANSWERS) for row in connection.run(_LOCK)}
     if len(seen) == 1:
@@ -110,7 +110,7 @@ def _sessions(connection: Connection) -> Found:
     return "sessions", "failed", found
 
 
-def _tables(connection: Connection, url: DatabaseUrl) -> Iterator[Found]:
+def _tables(connection: DatabaseConnection, url: DatabaseUrl) -> Iterator[Found]:
     if not has_tables(connection, url.schema):
         yield "spaces", "ok", f"schema {url.schema} is not there yet: the first opening makes it"
         return
@@ -126,7 +126,7 @@ def _tables(connection: Connection, url: DatabaseUrl) -> Iterator[Found]:
 
 def list_spaces(url: DatabaseUrl) -> list[listing.SpaceFacts]:
     """The spaces of a database. Raises NotFoundError if it has no tables for them."""
-    connection = Connection(url, allow_unsafe=True)
+    connection = DatabaseConnection(url, allow_unsafe=True)
     try:
         if not has_tables(connection, url.schema):
             raise NotFoundError(f"there are no spaces at {url.shown}: nothing was opened there yet", url=url.shown)

@@ -12,11 +12,10 @@ from typing import Final
 
 from headwater._version import __version__
 from headwater.errors import HeadwaterError
-from headwater.host.postgres.connection import Connection
 from headwater.host.postgres.database_url import DatabaseUrl
 from headwater.machine import machine
 from headwater.store.backends.postgres import presence
-from headwater.store.backends.postgres.link import UnansweredError
+from headwater.store.backends.postgres.database_link import UnansweredError
 
 BEAT_S: Final = 1.0
 """Between two beats: one small statement that does not wait for the disk."""
@@ -25,7 +24,7 @@ _RETRY_S: Final = 0.1
 _ID_BYTES: Final = 8
 
 
-class Owner:
+class DatabaseOwner:
     """The row of this process in one database. A thread of its own beats."""
 
     def __init__(self, url: DatabaseUrl) -> None:
@@ -33,7 +32,7 @@ class Owner:
         self.count = 0
         self._name = f"process {machine().process_id()} on {platform.node() or 'this machine'}"
         self._ended = machine().event()
-        self._connection = Connection(url, is_relaxed=True)
+        self._connection = DatabaseConnection(url, is_relaxed=True)
         presence.register(self._connection, self.id, self._name, __version__)
         self._thread = machine().thread(self._run, name="headwater-beat")
         self._thread.start()
@@ -71,21 +70,21 @@ class _Owners:
 
     def __init__(self) -> None:
         self.lock = machine().lock()
-        self.by_database: dict[str, Owner] = {}
+        self.by_database: dict[str, DatabaseOwner] = {}
 
 
-def join(url: DatabaseUrl) -> Owner:
+def join(url: DatabaseUrl) -> DatabaseOwner:
     """The owner of this process in a database. Each call needs a `leave`."""
     state = machine().state(_Owners)
     with state.lock:
         owner = state.by_database.get(url.key)
         if owner is None:
-            owner = state.by_database[url.key] = Owner(url)
+            owner = state.by_database[url.key] = DatabaseOwner(url)
         owner.count += 1
         return owner
 
 
-def leave(url: DatabaseUrl, owner: Owner) -> None:
+def leave(url: DatabaseUrl, owner: DatabaseOwner) -> None:
     """Give up a share. The last one ends the owner."""
     state = machine().state(_Owners)
     with state.lock:

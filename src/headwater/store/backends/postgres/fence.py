@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from headwater.store.backends.postgres.link import Link
+from headwater.store.backends.postgres.database_link import DatabaseLink
 
 _FIND: Final = "select id, owner, epoch from hw_space where name = %b"
 _CREATE: Final = "insert into hw_space values (%b, %b, %b, %b, '', null, 0, 0, 0, now()) on conflict do nothing"
@@ -18,7 +18,7 @@ _LEAVE: Final = "update hw_space set owner = null, epoch = epoch + 1, since = no
 
 @dataclass(slots=True)
 class SpaceRow:
-    """A space as it was found, or as it was taken."""
+    """A space, as a statement has found it."""
 
     id: int
     owner: int | None
@@ -35,13 +35,13 @@ class Fence:
     groups: int
 
 
-def find_space(link: Link, name: str) -> SpaceRow | None:
+def find_space(link: DatabaseLink, name: str) -> SpaceRow | None:
     """The space with this name."""
     found = link.run(_FIND, [name])
     return SpaceRow(*found[0]) if found else None
 
 
-def create_space(link: Link, name: str, number: int, space_id: str, lineage: str) -> SpaceRow:
+def create_space(link: DatabaseLink, name: str, number: int, space_id: str, lineage: str) -> SpaceRow:
     """The space with this name, made if it is missing."""
     link.run(_CREATE, [number, name, space_id, lineage])
     found = find_space(link, name)
@@ -49,8 +49,8 @@ def create_space(link: Link, name: str, number: int, space_id: str, lineage: str
     return found
 
 
-def take(link: Link, row: SpaceRow, owner: int) -> Fence | None:
-    """Become the owner, if the row is still as it was found."""
+def take(link: DatabaseLink, row: SpaceRow, owner: int) -> Fence | None:
+    """Become the owner, if nothing of the row has changed since."""
     found = link.run(_TAKE, [owner, row.id, row.epoch, row.owner])
     if not found:
         return None
@@ -58,7 +58,7 @@ def take(link: Link, row: SpaceRow, owner: int) -> Fence | None:
     return Fence(row.id, owner, epoch, groups)
 
 
-def leave(link: Link, fence: Fence) -> None:
+def leave(link: DatabaseLink, fence: Fence) -> None:
     """Give the space up: the next owner need not wait."""
     link.run(_LEAVE, [fence.space, fence.epoch])
 
@@ -69,7 +69,7 @@ _AGAIN: Final = (
 )
 
 
-def take_again(link: Link, fence: Fence, tries: int) -> Fence | None:
+def take_again(link: DatabaseLink, fence: Fence, tries: int) -> Fence | None:
     """Take the space over from this owner itself: a statement whose answer was lost can no longer write. None: fenced.
 
     `tries` earlier calls were not answered: each may have raised the epoch.

@@ -10,15 +10,15 @@ from __future__ import annotations
 from typing import Any
 
 from headwater.errors import FencedError, HeadwaterError, PoisonedError, StoreError, UnavailableError
+from headwater.store.backends.postgres.commit_group import FencedGroup
+from headwater.store.backends.postgres.database_link import DatabaseLink, UnansweredError
 from headwater.store.backends.postgres.fence import Fence, leave, take_again
-from headwater.store.backends.postgres.group import Group
-from headwater.store.backends.postgres.link import Link, UnansweredError
 
 
 class FencedLink:
     """A link to one space, as its owner; without a fence, to read only."""
 
-    def __init__(self, link: Link, space: int, fence: Fence | None) -> None:
+    def __init__(self, link: DatabaseLink, space: int, fence: Fence | None) -> None:
         self._link = link
         self._space = space
         self._fence = fence
@@ -49,7 +49,7 @@ class FencedLink:
             except UnansweredError:
                 self._recover(in_doubt=False)
 
-    def write(self, group: Group, head: int | None) -> None:
+    def write(self, group: FencedGroup, head: int | None) -> None:
         """Write a group, once. If this raises, nothing of it was written, or the link cannot be used any more."""
         self.check()
         try:
@@ -71,7 +71,7 @@ class FencedLink:
         if self._fence is None:
             raise UnavailableError(f"this opening of a space in {self.where} only reads", where=self.where)
 
-    def _send(self, group: Group, head: int | None) -> bool:
+    def _send(self, group: FencedGroup, head: int | None) -> bool:
         """Whether the group was written. If not, there is another owner."""
         statement = group.statement()
         while True:
@@ -125,7 +125,7 @@ class FencedLink:
                 raise
 
     def _fenced(self, *, in_doubt: bool) -> StoreError:
-        message = f"another program has taken over this space in {self.where}"
+        message = f"another program owns this space in {self.where} now"
         if in_doubt:
             self._over = PoisonedError(
                 f"{message}, before it was known whether the last group of commits is stored; this opening is over",

@@ -10,7 +10,7 @@ import msgspec
 
 from headwater.store.backend import BranchRow, EntryFold, Fold, IndexRow, ObservationRow, ReplayRow
 from headwater.store.backends.checksums import head_sum, snapshot_sum, sum_of
-from headwater.store.backends.postgres.group import Group
+from headwater.store.backends.postgres.commit_group import FencedGroup
 from headwater.store.backends.postgres.long_keys import stored, whole
 from headwater.values.ids import BranchId, DocKey, Seq
 
@@ -56,7 +56,7 @@ def _fact_rows(facts: Iterable[tuple[str, str]]) -> list[tuple[object, ...]]:
     return [(text(key), text(value), sum_of(key, value)) for key, value in facts]
 
 
-def add_facts(group: Group, facts: Iterable[tuple[str, str]]) -> None:
+def add_facts(group: FencedGroup, facts: Iterable[tuple[str, str]]) -> None:
     """Set properties of the space."""
     then = "on conflict (space, key) do update set value = excluded.value, sum = excluded.sum"
     group.insert("hw_fact", ("bytea", "bytea", "bigint"), _fact_rows(facts), then)
@@ -87,7 +87,7 @@ def shift_sum(seq: int, body: bytes) -> int:
     return crc32(body, sum_of(seq))
 
 
-def add_fold(group: Group, fold: Fold, numbers: dict[BranchId, int]) -> None:
+def add_fold(group: FencedGroup, fold: Fold, numbers: dict[BranchId, int]) -> None:
     """The rows of a fold, besides observations. `numbers`: the order of the known branches; new ones are added."""
     _add_branches(group, fold.branches, numbers)
     revisions: list[tuple[object, ...]] = []
@@ -117,7 +117,7 @@ def add_fold(group: Group, fold: Fold, numbers: dict[BranchId, int]) -> None:
     )
 
 
-def _add_branches(group: Group, rows: Sequence[BranchRow], numbers: dict[BranchId, int]) -> None:
+def _add_branches(group: FencedGroup, rows: Sequence[BranchRow], numbers: dict[BranchId, int]) -> None:
     for row in rows:
         numbers.setdefault(row.name, len(numbers) + 1)
     group.insert(
@@ -134,7 +134,9 @@ def _add_branches(group: Group, rows: Sequence[BranchRow], numbers: dict[BranchI
     )
 
 
-def add_observations(group: Group, fold: Fold | None, observed: Sequence[tuple[BranchId, ObservationRow]]) -> None:
+def add_observations(
+    group: FencedGroup, fold: Fold | None, observed: Sequence[tuple[BranchId, ObservationRow]]
+) -> None:
     """Observations of a fold, those beside it, and those to delete: at most one write for each document.
 
     In this order: delete stored ones that are older than `unobserved`; of the fold, replace older ones; of `observed`,
@@ -170,7 +172,7 @@ def add_observations(group: Group, fold: Fold | None, observed: Sequence[tuple[B
     )
 
 
-def add_collections(group: Group, fold: Fold, ids: dict[tuple[BranchId, str], int]) -> None:
+def add_collections(group: FencedGroup, fold: Fold, ids: dict[tuple[BranchId, str], int]) -> None:
     """The part of a fold that collections have. `ids`: the numbers of the known indexes.
 
     An index that is made again gets another number: its old keys are deleted by the statement that writes the new ones.

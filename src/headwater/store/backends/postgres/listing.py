@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from headwater.store.backends.postgres.link import Link
+from headwater.store.backends.postgres.database_link import DatabaseLink
 
 _SPACES: Final = (
     "select s.name, s.space_id, s.lineage, s.epoch, s.head, o.name, o.url, s.since::text, "
@@ -28,12 +28,12 @@ class SpaceFacts(NamedTuple):
     bytes: int
 
 
-def spaces(link: Link) -> list[SpaceFacts]:
+def spaces(link: DatabaseLink) -> list[SpaceFacts]:
     """All spaces of the database, by name."""
     return [SpaceFacts(*row) for row in link.run(_SPACES)]
 
 
-def features(link: Link, space: int) -> str:
+def features(link: DatabaseLink, space: int) -> str:
     """The features that a space uses."""
     found: str = link.run(_FEATURES, [space])[0][0]
     return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from headwater.store.backends.postgres.link import Link
+from headwater.store.backends.postgres.database_link import DatabaseLink
 
 LOCK_CLASS: Final = 0x4857
 """The first half of the keys of session locks; the second is the owner's id."""
@@ -47,18 +47,18 @@ def _half(owner: int) -> int:
     return owner & 0x7FFFFFFF
 
 
-def register(link: Link, owner: int, name: str, version: str) -> None:
+def register(link: DatabaseLink, owner: int, name: str, version: str) -> None:
     """Make or renew the row of an owner, and take its session lock on this connection."""
     link.run(_REGISTER, [owner, name, version])
     link.run(_LOCK, [LOCK_CLASS, _half(owner)])
 
 
-def beat(link: Link, owner: int) -> bool:
+def beat(link: DatabaseLink, owner: int) -> bool:
     """Count once more. False: the row is gone."""
     return bool(link.run(_BEAT, [owner]))
 
 
-def leave(link: Link, owner: int) -> None:
+def leave(link: DatabaseLink, owner: int) -> None:
     """Delete the row: spaces that still name it are free."""
     link.run(_LEAVE, [owner])
 
@@ -75,14 +75,14 @@ class Sight:
     database_age_s: float
 
 
-def look(link: Link, owner: int) -> Sight | None:
+def look(link: DatabaseLink, owner: int) -> Sight | None:
     """The owner now; None if it has no row."""
     found = link.run(_LOOK, [LOCK_CLASS, _half(owner), owner])
     return Sight(*found[0]) if found else None
 
 
 @dataclass(slots=True)
-class Watch:
+class OwnerWatch:
     """What one observer has seen of one owner. Times are of the observer's own monotonic clock, in seconds."""
 
     # Since when the lock is free, and how many looks in a row have found it so.

@@ -14,7 +14,7 @@ import msgspec
 
 from headwater.errors import CorruptError, HeadwaterError, InvariantError
 from headwater.store.backends.checksums import sum_of
-from headwater.store.backends.postgres.group import Group
+from headwater.store.backends.postgres.commit_group import FencedGroup
 from headwater.store.backends.sqlite_tables import SqliteTables, keep_plans
 from headwater.store.backends.workflow_tables import WORKFLOW_STEP_4, WORKFLOW_TABLES_3
 
@@ -40,7 +40,7 @@ class WorkingCopy:
     def __init__(self, load: Callable[[], Iterable[StoredRow]], corrupt: Callable[[str], CorruptError]) -> None:
         self._load = load
         self._corrupt = corrupt
-        self._db: apsw.Connection | None = None
+        self._db: apsw.DatabaseConnection | None = None
         self._tables: SqliteTables | None = None
         self._session: apsw.Session | None = None
         self._is_current = False
@@ -48,7 +48,7 @@ class WorkingCopy:
     @property
     def tables(self) -> SqliteTables:
         if self._db is None or self._tables is None:
-            self._db = apsw.Connection(":memory:")
+            self._db = apsw.DatabaseConnection(":memory:")
             keep_plans(self._db)
             self._tables = SqliteTables(self._db, _explained)
         if not self._is_current:
@@ -57,9 +57,9 @@ class WorkingCopy:
             self._is_current = True
         return self._tables
 
-    def _fill(self, db: apsw.Connection) -> None:
+    def _fill(self, db: apsw.DatabaseConnection) -> None:
         """Replace all rows by those of PostgreSQL. Users of the tables keep the connection."""
-        made = apsw.Connection(":memory:")
+        made = apsw.DatabaseConnection(":memory:")
         made.execute(_SCHEMA)
         # The rows are the result of the triggers, which must not run again.
         triggers = list(made.execute("select name, sql from sqlite_schema where type = 'trigger'"))
@@ -96,7 +96,7 @@ class WorkingCopy:
     def end_savepoint(self, *, keep: bool) -> None:
         self.tables.end_savepoint(keep=keep)
 
-    def add_changes(self, group: Group) -> None:
+    def add_changes(self, group: FencedGroup) -> None:
         """The rows that the transaction has changed, as parts of a group."""
         if not self.is_changing:
             return

@@ -30,11 +30,11 @@ from headwater.store.backend import (
 )
 from headwater.store.backends.checksums import columns_sum, is_log_row, is_snapshot, log_values, sum_of
 from headwater.store.backends.postgres import folds, statements
+from headwater.store.backends.postgres.commit_group import COLUMNS, FencedGroup
+from headwater.store.backends.postgres.database_link import DatabaseLink
 from headwater.store.backends.postgres.fence import Fence
 from headwater.store.backends.postgres.fenced_link import FencedLink
 from headwater.store.backends.postgres.folds import doc_id, text
-from headwater.store.backends.postgres.group import COLUMNS, Group
-from headwater.store.backends.postgres.link import Link
 from headwater.store.backends.postgres.long_keys import pages
 from headwater.store.backends.postgres.working_copy import StoredRow, WorkingCopy
 from headwater.store.backends.sqlite_entries import key_sum
@@ -56,7 +56,7 @@ class PostgresBackend:
     chains_rows: bool = False
 
     def __init__(
-        self, link: Link, space: int, fence: Fence | None, *, on_close: Callable[[], None] = lambda: None
+        self, link: DatabaseLink, space: int, fence: Fence | None, *, on_close: Callable[[], None] = lambda: None
     ) -> None:
         self._link = FencedLink(link, space, fence)
         self._on_close = on_close
@@ -75,17 +75,17 @@ class PostgresBackend:
             self._wait()
         return self._link.read(statement, *values)
 
-    def _write(self, fill: Callable[[Group], None], head: int | None = None) -> None:
+    def _write(self, fill: Callable[[FencedGroup], None], head: int | None = None) -> None:
         if self._wait is not None:
             self._wait()
         self._write_now(fill, head)
 
-    def _write_now(self, fill: Callable[[Group], None], head: int | None = None) -> None:
+    def _write_now(self, fill: Callable[[FencedGroup], None], head: int | None = None) -> None:
         """Write a group: all of it, once. In the thread that writes, for which nothing is waited."""
         link, copy = self._link, self._copy
         link.check()
         link.check_writable()
-        group = Group()
+        group = FencedGroup()
         try:
             fill(group)
             copy.add_changes(group)
@@ -159,7 +159,7 @@ class PostgresBackend:
     def _append(
         self, rows: Sequence[LogRow], fold: Fold | None, observed: Sequence[tuple[BranchId, ObservationRow]]
     ) -> None:
-        def fill(group: Group) -> None:
+        def fill(group: FencedGroup) -> None:
             group.insert("hw_log", ("bigint", "bytea", "bytea", "bigint"), log_values(rows))
             if fold is not None:
                 folds.add_fold(group, fold, self._branch_numbers())
@@ -342,7 +342,7 @@ class PostgresBackend:
             (name, last, seq, folds.replay_sum(ReplayRow(name.decode(), last, last, seq))) for name, last, seq in old
         ]
 
-        def fill(group: Group) -> None:
+        def fill(group: FencedGroup) -> None:
             group.matching(statements.DROP_RUNS, [row[:2] for row in rows])
             group.matching(statements.SHORTEN_RUNS, rows)
             folds.add_facts(group, [(SESSIONS_DROPPED, str(through))])
@@ -357,7 +357,7 @@ class PostgresBackend:
         if COLLECTIONS in features:
             return
 
-        def fill(group: Group) -> None:
+        def fill(group: FencedGroup) -> None:
             group.set_column("features", with_feature(features, COLLECTIONS))
             folds.add_facts(group, [(_FLOOR, str(newest))])
 
@@ -452,7 +452,7 @@ class PostgresBackend:
         names: list[tuple[object, ...]] = [(text(branch), doc_id(doc)) for branch, doc in gone]
         has_shifts = self.shift_floor() < horizon.seq and COLLECTIONS in self.features()
 
-        def fill(group: Group) -> None:
+        def fill(group: FencedGroup) -> None:
             docs = [[row[0] for row in names], [row[1] for row in names]]
             for statement in (statements.PURGE_HEADS, statements.PURGE_OBSERVATIONS):
                 group.part(statement, *docs)
@@ -507,7 +507,7 @@ class PostgresBackend:
                 self._on_close()
 
 
-def _drop_shifts(cut: Seq, group: Group) -> None:
+def _drop_shifts(cut: Seq, group: FencedGroup) -> None:
     group.part(statements.DROP_SHIFTS, cut)
     folds.add_facts(group, [(_FLOOR, str(cut))])
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from headwater.errors import CorruptError, MigrationError
-from headwater.host.postgres.connection import Connection
 from headwater.store.backend import EntryFold, Fold, HeadRow, IndexRow, LogRow, ReplayRow, SnapshotRow
-from headwater.store.backends.postgres.backend import PostgresBackend
-from headwater.store.backends.postgres.schema import prepare
+from headwater.store.backends.postgres.database_schema import prepare
+from headwater.store.backends.postgres.postgres_backend import PostgresBackend
 from headwater.values.ids import MAIN, NEVER, DocKey, LocalSeq, Seq, SessionId
 from tests.support.postgres import database, new_name, open_backend
 
@@ -27,7 +26,7 @@ def full() -> PostgresBackend:
 
 
 def tamper(backend: PostgresBackend, statement: str) -> None:
-    connection = Connection(database())
+    connection = DatabaseConnection(database())
     connection.run(statement, [backend._link._space])
     connection.close()
 
@@ -112,7 +111,7 @@ def test_keys_of_indexes_that_are_too_long_for_postgresql_keep_their_order(rever
 
 
 def test_tables_of_a_newer_format_are_refused() -> None:
-    connection = Connection(database())
+    connection = DatabaseConnection(database())
     connection.run("create schema newer")
     connection.run("create table newer.hw_meta(key text primary key, value text not null)")
     connection.run("insert into newer.hw_meta values ('format', '9')")

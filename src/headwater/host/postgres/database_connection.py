@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from importlib import import_module
+from typing import Any, Final
 
 from headwater.errors import (
     CorruptError,
@@ -19,10 +20,8 @@ from headwater.errors import (
 )
 from headwater.host.postgres.database_url import DatabaseUrl, hide_password
 from headwater.machine import machine
-from headwater.store.backends.postgres.link import UnansweredError
-
-if TYPE_CHECKING:
-    import psycopg
+from headwater.store.backends.postgres.database_link import UnansweredError
+from headwater.values.author_text import text_of
 
 VERSION_MIN: Final = 14
 """The oldest PostgreSQL that is supported by its makers."""
@@ -58,15 +57,15 @@ _DUPLICATE: Final = "23505"
 def psycopg_module() -> Any:  # noqa: ANN401  # the module
     """The driver, which is an extra. Raises UsageError with the command that installs it."""
     try:
-        import psycopg  # noqa: PLC0415  # an extra: programs without PostgreSQL do not have it
+        # An extra: programs without PostgreSQL do not have it.
+        return import_module("psycopg")
     except ImportError as error:
         message = f"spaces in PostgreSQL need psycopg ({error}): pip install 'headwater[postgres]'"
         raise UsageError(message) from None
-    return psycopg
 
 
-class Connection:
-    """A `Link` to a database. Not for several threads at once."""
+class DatabaseConnection:
+    """A `DatabaseLink` to a database. Not for several threads at once."""
 
     def __init__(self, url: DatabaseUrl, *, is_relaxed: bool = False, allow_unsafe: bool = False) -> None:
         self._url = url
@@ -75,7 +74,7 @@ class Connection:
         self._driver = psycopg_module()
         # When this connection was made, by the clock of this machine.
         self.since = 0.0
-        self._db: psycopg.Connection[tuple[Any, ...]] | None = self._connect()
+        self._db: Any = self._connect()
 
     @property
     def where(self) -> str:
@@ -85,9 +84,9 @@ class Connection:
     def schema(self) -> str:
         return self._url.schema
 
-    def _connect(self) -> psycopg.Connection[tuple[Any, ...]]:
+    def _connect(self) -> Any:
         try:
-            db: psycopg.Connection[tuple[Any, ...]] = self._driver.connect(
+            db: Any = self._driver.connect(
                 self._url.libpq, autocommit=True, connect_timeout=_CONNECT_S, application_name="headwater"
             )
         except self._driver.Error as error:
@@ -128,7 +127,7 @@ class Connection:
 
     def _refused(self, error: Exception) -> HeadwaterError:
         """Why there is no connection. libpq has only a text for it."""
-        text = " ".join(hide_password(str(error), self._url).split())
+        text = " ".join(hide_password(text_of(error), self._url).split())
         where = self.where
         if "does not exist" in text and "database" in text:
             return NotFoundError(f"there is no database at {where}: {text}; make it with createdb", where=where)
@@ -152,9 +151,9 @@ class Connection:
         except self._driver.Error as error:
             raise self._explained(error) from error
 
-    def _explained(self, error: psycopg.Error) -> Exception:  # noqa: PLR0911  # one line per kind of error
+    def _explained(self, error: Any) -> Exception:  # noqa: PLR0911  # one line per kind of error
         state = error.sqlstate or ""
-        text = " ".join(str(error).split())
+        text = " ".join(text_of(error).split())
         db = self._db
         if db is None or db.closed or state in _AGAIN or state.startswith(("08", "57P")):
             return UnansweredError()
@@ -206,8 +205,8 @@ class Connection:
         self._db = self._connect()
 
     def disown(self) -> None:
-        # Never closed in the child: that would end the session of the parent.
-        _disowned.append(self._db)
+        # Never closed in the child, not even at its end: that would end the session of the parent.
+        machine().state(_Disowned).connections.append(self._db)
         self._db = None
 
     def close(self) -> None:
@@ -216,5 +215,8 @@ class Connection:
                 self._db.close()
 
 
-_disowned: Final[list[object]] = []
-"""Connections of a parent process: referred to until the end."""
+class _Disowned:
+    """State of the process: connections of its parent, referred to until the end."""
+
+    def __init__(self) -> None:
+        self.connections: list[object] = []

@@ -13,7 +13,7 @@ class UnansweredError(Exception):
     """
 
 
-class Link(Protocol):
+class DatabaseLink(Protocol):
     """One connection with autocommit: each statement is a transaction."""
 
     @property

@@ -6,14 +6,13 @@ from typing import Final
 
 from headwater.errors import NotFoundError, SpaceHeldError, UnavailableError, UsageError
 from headwater.host.postgres import owners
-from headwater.host.postgres.connection import Connection
 from headwater.host.postgres.database_url import DatabaseUrl
 from headwater.machine import machine
 from headwater.store.backends.postgres import listing, presence
-from headwater.store.backends.postgres.backend import PostgresBackend
+from headwater.store.backends.postgres.database_link import UnansweredError
+from headwater.store.backends.postgres.database_schema import has_tables, prepare
 from headwater.store.backends.postgres.fence import Fence, SpaceRow, create_space, find_space, take
-from headwater.store.backends.postgres.link import UnansweredError
-from headwater.store.backends.postgres.schema import has_tables, prepare
+from headwater.store.backends.postgres.postgres_backend import PostgresBackend
 from headwater.store.features import check_known
 from headwater.values.space_ids import RANDOM_BYTES, space_id_from
 from headwater.values.suggestions import did_you_mean
@@ -45,7 +44,7 @@ def open_owned(url: DatabaseUrl, space: str, *, is_relaxed: bool, create: bool) 
 
 
 def open_reader(url: DatabaseUrl, space: str) -> PostgresBackend:
-    """A space as it is now, whoever owns it: it stays so while this is open. Writing raises UnavailableError."""
+    """A space as it is now, also if another program owns it: it stays so while this is open. Writing raises UnavailableError."""
     connection = _connect(url, space, is_relaxed=False, create=False)
     try:
         connection.run(_NO_IDLE_LIMIT)
@@ -60,8 +59,8 @@ def open_reader(url: DatabaseUrl, space: str) -> PostgresBackend:
         raise
 
 
-def _connect(url: DatabaseUrl, space: str, *, is_relaxed: bool, create: bool) -> Connection:
-    connection = Connection(url, is_relaxed=is_relaxed)
+def _connect(url: DatabaseUrl, space: str, *, is_relaxed: bool, create: bool) -> DatabaseConnection:
+    connection = DatabaseConnection(url, is_relaxed=is_relaxed)
     try:
         if create or has_tables(connection, url.schema):
             prepare(connection, url.schema)
@@ -82,7 +81,7 @@ def _lost(url: DatabaseUrl) -> UnavailableError:
     )
 
 
-def _row(connection: Connection, url: DatabaseUrl, space: str, *, create: bool) -> SpaceRow:
+def _row(connection: DatabaseConnection, url: DatabaseUrl, space: str, *, create: bool) -> SpaceRow:
     row = find_space(connection, space)
     if row is None and create:
         number = int.from_bytes(machine().token_bytes(_ID_BYTES), "big") >> 1
@@ -97,9 +96,9 @@ def _row(connection: Connection, url: DatabaseUrl, space: str, *, create: bool) 
     return row
 
 
-def _take_over(connection: Connection, row: SpaceRow, space: str, me: int) -> Fence:
+def _take_over(connection: DatabaseConnection, row: SpaceRow, space: str, me: int) -> Fence:
     """Take a space that is free, or whose owner is gone. Raises SpaceHeldError."""
-    watch = presence.Watch()
+    watch = presence.OwnerWatch()
     while True:
         is_free = row.owner is None or row.owner == me
         if not is_free:
@@ -116,12 +115,12 @@ def _take_over(connection: Connection, row: SpaceRow, space: str, me: int) -> Fe
             if found is None:
                 message = f"the space {space!r} at {connection.where} was deleted while it was opened"
                 raise UsageError(message, space=space)
-            row, watch = found, presence.Watch()
+            row, watch = found, presence.OwnerWatch()
         else:
             machine().sleep(_LOOK_S)
 
 
-def _held(connection: Connection, sight: presence.Sight, space: str) -> SpaceHeldError:
+def _held(connection: DatabaseConnection, sight: presence.Sight, space: str) -> SpaceHeldError:
     way_out = f"open it as {sight.url}/{space}" if sight.url else "close it there first"
     message = (
         f"space {space!r} at {connection.where} is open in {sight.name}; one program at a time owns a space: {way_out}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from headwater.errors import MigrationError
-from headwater.store.backends.postgres.link import Link
+from headwater.store.backends.postgres.database_link import DatabaseLink
 
 FORMAT: Final = 1
 """Raised when the tables change. All programs at one database need the same."""
@@ -60,12 +60,12 @@ _LOCK: Final = 0x48575343
 """The advisory lock of the program that makes the tables."""
 
 
-def has_tables(link: Link, schema: str) -> bool:
+def has_tables(link: DatabaseLink, schema: str) -> bool:
     """Whether the database has the tables."""
     return link.run("select to_regclass(%b)::text", [f'"{schema}".hw_meta'])[0][0] is not None
 
 
-def prepare(link: Link, schema: str) -> None:
+def prepare(link: DatabaseLink, schema: str) -> None:
     """Make the tables, unless they are there. Raises MigrationError if they are of a newer format."""
     if not has_tables(link, schema):
         link.run(_make(schema))

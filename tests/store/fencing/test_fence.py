@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from headwater.errors import FencedError, PoisonedError
-from headwater.host.postgres.connection import Connection
 from headwater.store.backend import Fold, HeadRow, LogRow, ObservationRow, SnapshotRow
-from headwater.store.backends.postgres.backend import PostgresBackend
+from headwater.store.backends.postgres.database_link import DatabaseLink, UnansweredError
+from headwater.store.backends.postgres.database_schema import OF_A_SPACE
 from headwater.store.backends.postgres.fence import find_space, take
-from headwater.store.backends.postgres.link import Link, UnansweredError
-from headwater.store.backends.postgres.schema import OF_A_SPACE
+from headwater.store.backends.postgres.postgres_backend import PostgresBackend
 from headwater.values.ids import MAIN, NEVER, DocKey, Seq
 from tests.support.halves import examples
 from tests.support.postgres import database, new_name, open_backend, take_space
@@ -36,7 +35,7 @@ def whole_fold(seq: int) -> Fold:
 class CutLink:
     """A link whose answers are lost when the test says so: before the statement is executed, or after."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: DatabaseLink) -> None:
         self.link = link
         self.cuts: list[str] = []
         self.restored = 0
@@ -73,7 +72,7 @@ class CutLink:
 
 @pytest.fixture
 def cut() -> Iterator[tuple[CutLink, PostgresBackend]]:
-    connection = Connection(database(), is_relaxed=True)
+    connection = DatabaseConnection(database(), is_relaxed=True)
     link = CutLink(connection)
     backend = PostgresBackend(link, *take_space(connection, new_name(), 1))
     yield link, backend
@@ -85,7 +84,7 @@ def test_a_group_of_an_owner_that_was_taken_over_from_writes_to_no_table() -> No
     old = open_backend(name, 1)
     old.append(rows(1, 3), None)
     new = open_backend(name, 2)
-    with pytest.raises(FencedError, match="another program has taken over"):
+    with pytest.raises(FencedError, match="another program owns this space"):
         old.append(rows(4, 6, "late"), whole_fold(6), [(MAIN, ObservationRow(A, Seq(6), b"late"))])
     with pytest.raises(FencedError):
         old.row(Seq(1))
@@ -100,7 +99,7 @@ def test_a_group_of_an_owner_that_was_taken_over_from_writes_to_no_table() -> No
 def test_of_two_that_take_over_at_once_one_gets_the_space() -> None:
     name = new_name()
     open_backend(name, 1).close()
-    connection = Connection(database())
+    connection = DatabaseConnection(database())
     seen = find_space(connection, name)
     assert seen is not None
     assert [take(connection, seen, owner) is not None for owner in (2, 3)] == [True, False]
@@ -132,7 +131,7 @@ def test_answers_that_are_lost_again_and_again_lose_and_double_nothing(cut: tupl
 def test_whatever_is_lost_the_log_has_every_group_once() -> None:
     chance = random.Random(7)
     for _ in range(examples(25)):
-        connection = Connection(database(), is_relaxed=True)
+        connection = DatabaseConnection(database(), is_relaxed=True)
         link = CutLink(connection)
         backend = PostgresBackend(link, *take_space(connection, new_name(), 1))
         head = 0
@@ -194,7 +193,7 @@ def test_a_database_that_has_lost_confirmed_groups_is_found_out(cut: tuple[CutLi
 def test_an_owner_that_closes_leaves_the_space_free() -> None:
     name = new_name()
     open_backend(name, 1).close()
-    connection = Connection(database())
+    connection = DatabaseConnection(database())
     seen = find_space(connection, name)
     assert seen is not None
     assert seen.owner is None

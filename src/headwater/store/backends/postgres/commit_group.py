@@ -19,7 +19,7 @@ COLUMNS: Final = ("space_id", "lineage", "features")
 """The facts about a space that are columns of its row."""
 
 
-class Group:
+class FencedGroup:
     """The parts of a statement, with their values. A table is written by one part: all see the state before it."""
 
     def __init__(self) -> None:
