@@ -13,6 +13,7 @@ from functools import cache
 import pytest
 
 from headwater.errors import NotFoundError
+from headwater.host.postgres.database_connection import DatabaseConnection
 from headwater.host.postgres.database_url import DatabaseUrl, parse_database_url
 from headwater.store.backends.postgres.database_schema import OF_A_SPACE, prepare
 from headwater.store.backends.postgres.fence import Fence, create_space, take
@@ -80,7 +81,7 @@ def clone_space(name: str, copy: str) -> None:
     made = secrets.randbits(62)
     own = "lineage, features, null, epoch, groups, head, now()"
     connection.run(
-        f"insert into hw_space select %b, %b, %b, {own} from hw_space where id = %b",
+        f"insert into hw_space select %b, %b, %b, {own} from hw_space where id = %b",  # noqa: S608  # a constant
         [made, copy, space_id_from(secrets.token_bytes(RANDOM_BYTES)), space],
     )
     for table in OF_A_SPACE:
@@ -91,6 +92,7 @@ def clone_space(name: str, copy: str) -> None:
         )
         columns = str(found[0][0])
         connection.run(
-            f"insert into {table}(space, {columns}) select %b, {columns} from {table} where space = %b", [made, space]
+            f"insert into {table}(space, {columns}) select %b, {columns} from {table} where space = %b",  # noqa: S608  # names of ours
+            [made, space],
         )
     connection.close()

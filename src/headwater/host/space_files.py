@@ -267,7 +267,7 @@ def _open_database(
 
 
 def open_for_questions(url: str, space: str | None) -> Storage | None:
-    """A space of a database as it is now, also if it is open elsewhere; None for a file: its lock tells whether it can be read."""
+    """A space of a database as it is now, also if it is open elsewhere; None for a file."""
     location = locate(url, space)
     if location.database is None:
         return None

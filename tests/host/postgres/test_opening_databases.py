@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ from headwater.errors import (
     UnsafeDatabaseError,
     UsageError,
 )
+from headwater.host.postgres.database_connection import DatabaseConnection
 from headwater.host.postgres.database_url import parse_database_url
 from headwater.host.space_files import open_for_questions, open_space
 from tests.support.postgres import cluster, database, new_name
@@ -87,7 +88,7 @@ def test_handlers_and_workflows_keep_their_promises_over_a_restart(url: str) -> 
 
     @flow.consumer(due)
     class Charge(hw.Consumer[int, int, str]):
-        def prepare(self, pending: list[hw.Event[int]]) -> hw.Plan[int]:
+        def prepare(self, pending: Sequence[hw.Event[int]]) -> hw.Plan[int]:
             return hw.Plan(pending[0].data, take=pending[:1]) if pending else hw.Plan.idle()
 
         def mutate(self, run: hw.Run, plan: int) -> str:

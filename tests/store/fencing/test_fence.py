@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from headwater.errors import FencedError, PoisonedError
+from headwater.host.postgres.database_connection import DatabaseConnection
 from headwater.store.backend import Fold, HeadRow, LogRow, ObservationRow, SnapshotRow
 from headwater.store.backends.postgres.database_link import DatabaseLink, UnansweredError
 from headwater.store.backends.postgres.database_schema import OF_A_SPACE

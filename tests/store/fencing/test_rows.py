@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headwater.errors import CorruptError, MigrationError
+from headwater.host.postgres.database_connection import DatabaseConnection
 from headwater.store.backend import EntryFold, Fold, HeadRow, IndexRow, LogRow, ReplayRow, SnapshotRow
 from headwater.store.backends.postgres.database_schema import prepare
 from headwater.store.backends.postgres.postgres_backend import PostgresBackend

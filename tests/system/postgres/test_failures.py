@@ -16,6 +16,7 @@ import pytest
 
 import headwater as hw
 from headwater.errors import FencedError
+from headwater.host.postgres.database_connection import DatabaseConnection
 from headwater.host.postgres.database_url import parse_database_url
 from headwater.store.backend import LogRow
 from headwater.store.backends.postgres.fence import find_space, take

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from headwater.errors import HeadwaterError, NotFoundError
-from headwater.host.postgres.database_connection import VERSION_MIN
+from headwater.host.postgres.database_connection import VERSION_MIN, DatabaseConnection
 from headwater.host.postgres.database_url import DatabaseUrl
 from headwater.machine import machine
 from headwater.store.backends.postgres import listing

@@ -84,7 +84,7 @@ class DatabaseConnection:
     def schema(self) -> str:
         return self._url.schema
 
-    def _connect(self) -> Any:
+    def _connect(self) -> Any:  # noqa: ANN401  # of a module that need not be there
         try:
             db: Any = self._driver.connect(
                 self._url.libpq, autocommit=True, connect_timeout=_CONNECT_S, application_name="headwater"
@@ -151,7 +151,7 @@ class DatabaseConnection:
         except self._driver.Error as error:
             raise self._explained(error) from error
 
-    def _explained(self, error: Any) -> Exception:  # noqa: PLR0911  # one line per kind of error
+    def _explained(self, error: Any) -> Exception:  # noqa: ANN401, PLR0911  # one line per kind of error
         state = error.sqlstate or ""
         text = " ".join(text_of(error).split())
         db = self._db

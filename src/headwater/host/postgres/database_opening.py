@@ -6,6 +6,7 @@ from typing import Final
 
 from headwater.errors import NotFoundError, SpaceHeldError, UnavailableError, UsageError
 from headwater.host.postgres import owners
+from headwater.host.postgres.database_connection import DatabaseConnection
 from headwater.host.postgres.database_url import DatabaseUrl
 from headwater.machine import machine
 from headwater.store.backends.postgres import listing, presence
@@ -44,7 +45,10 @@ def open_owned(url: DatabaseUrl, space: str, *, is_relaxed: bool, create: bool) 
 
 
 def open_reader(url: DatabaseUrl, space: str) -> PostgresBackend:
-    """A space as it is now, also if another program owns it: it stays so while this is open. Writing raises UnavailableError."""
+    """A space as it is now, also if another program owns it, and as long as this is open.
+
+    Writing raises UnavailableError.
+    """
     connection = _connect(url, space, is_relaxed=False, create=False)
     try:
         connection.run(_NO_IDLE_LIMIT)

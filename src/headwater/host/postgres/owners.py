@@ -12,6 +12,7 @@ from typing import Final
 
 from headwater._version import __version__
 from headwater.errors import HeadwaterError
+from headwater.host.postgres.database_connection import DatabaseConnection
 from headwater.host.postgres.database_url import DatabaseUrl
 from headwater.machine import machine
 from headwater.store.backends.postgres import presence
