@@ -40,7 +40,7 @@ class WorkingCopy:
     def __init__(self, load: Callable[[], Iterable[StoredRow]], corrupt: Callable[[str], CorruptError]) -> None:
         self._load = load
         self._corrupt = corrupt
-        self._db: apsw.DatabaseConnection | None = None
+        self._db: apsw.Connection | None = None
         self._tables: SqliteTables | None = None
         self._session: apsw.Session | None = None
         self._is_current = False
@@ -48,7 +48,7 @@ class WorkingCopy:
     @property
     def tables(self) -> SqliteTables:
         if self._db is None or self._tables is None:
-            self._db = apsw.DatabaseConnection(":memory:")
+            self._db = apsw.Connection(":memory:")
             keep_plans(self._db)
             self._tables = SqliteTables(self._db, _explained)
         if not self._is_current:
@@ -57,9 +57,9 @@ class WorkingCopy:
             self._is_current = True
         return self._tables
 
-    def _fill(self, db: apsw.DatabaseConnection) -> None:
+    def _fill(self, db: apsw.Connection) -> None:
         """Replace all rows by those of PostgreSQL. Users of the tables keep the connection."""
-        made = apsw.DatabaseConnection(":memory:")
+        made = apsw.Connection(":memory:")
         made.execute(_SCHEMA)
         # The rows are the result of the triggers, which must not run again.
         triggers = list(made.execute("select name, sql from sqlite_schema where type = 'trigger'"))
