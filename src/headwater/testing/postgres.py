@@ -100,7 +100,27 @@ def _has_programs(folder: Path) -> bool:
 class PostgresServer:
     """A cluster and its server. A context manager, which stops the server and removes the folder.
 
-    With `fsync=False` a crash of the machine may damage the cluster; a killed server loses nothing.
+    Args:
+        programs: The folder with `postgres` and `initdb`. Without it, they are looked for.
+        fsync: False: a crash of the machine may damage the cluster. A killed server loses nothing either way.
+        settings: Settings of the server, such as `max_connections=10`.
+
+    Raises:
+        NotFoundError: HW106. There is no PostgreSQL on this machine.
+        UnavailableError: HW201. It does not start.
+
+    Example:
+        ```python
+        import headwater as hw
+        from headwater.testing import PostgresServer
+
+        app = hw.App("shop")
+        price = app.cell("price", 250)
+
+        with PostgresServer() as server:
+            with app.open(server.url(), space="eu"):
+                print(price.value)  # 250
+        ```
     """
 
     def __init__(self, *, programs: Path | None = None, fsync: bool = True, settings: tuple[str, ...] = ()) -> None:
@@ -135,12 +155,20 @@ class PostgresServer:
         return self.folder / "data"
 
     def url(self, database: str = "postgres", user: str = "postgres") -> str:
-        """The URL of a database."""
+        """The URL of a database of this server.
+
+        Args:
+            database: Its name.
+            user: The user. Every user of the server may connect, without a password.
+
+        Returns:
+            The URL, for `app.open`.
+        """
         return f"postgresql://{user}@/{database}?host={quote(str(self.folder), safe='')}"
 
     @property
     def version(self) -> str:
-        """As the server prints it."""
+        """The version, as the server prints it."""
         return self._run("postgres", "--version").strip()
 
     @property
