@@ -18,6 +18,7 @@ from bench import (
     events,
     far,
     patterns,
+    postgres,
     reactive,
     resume,
     spaces,
@@ -41,6 +42,7 @@ TABLES: dict[str, Callable[[Table], None]] = {
     "patterns": patterns.measure,
     "sync": sync.measure,
     "spaces": spaces.measure,
+    "postgres": postgres.measure,
     "collections": collections_table.measure,
 }
 

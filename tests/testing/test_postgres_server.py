@@ -31,6 +31,7 @@ def ask(server: PostgresServer, statement: str) -> object:
     return found[0][0] if found else None
 
 
+@pytest.mark.slow
 def test_a_killed_server_has_everything_after_its_next_start_and_a_stopped_one_leaves_nothing() -> None:
     require_postgres()
     with PostgresServer() as server:
