@@ -283,3 +283,27 @@ def test_an_error_of_the_opening_gives_the_space_back(url: str) -> None:
         app.open(url, space=space, branch="missing", create=False)
     with app.open(url, space=space):
         pass
+
+
+def test_a_statement_that_waits_too_long_is_refused_and_has_stored_nothing(url: str) -> None:
+    space = new_name()
+    with open_space(url, space) as storage:
+        backend = storage.call(lambda engine: engine.backend)
+        run(url, "select 1")
+        blocker = DatabaseConnection(parse_database_url(url))
+        blocker.run("begin")
+        blocker.run("select 1 from hw_space where name = %b for update", [space])
+        backend._link._link.run("set lock_timeout = '50ms'")  # type: ignore[attr-defined]
+        with pytest.raises(UnavailableError, match="took too long, and has stored nothing"):
+            storage.call(lambda engine: engine.backend.set_meta("x", "y"))
+        blocker.run("rollback")
+        blocker.close()
+        storage.call(lambda engine: engine.backend.set_meta("x", "z"))
+        assert storage.call(lambda engine: engine.backend.meta("x")) == "z"
+
+
+def test_parameters_of_the_url_go_before_ours() -> None:
+    defaults = {"connect_timeout": 10, "application_name": "headwater"}
+    assert parse_database_url("postgresql://db/x?connect_timeout=3").missing(defaults) == {
+        "application_name": "headwater"
+    }

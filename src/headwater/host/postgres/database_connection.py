@@ -31,7 +31,6 @@ RECONNECT_S: Final = 60.0
 
 _WAIT_MIN_S: Final = 0.05
 _WAIT_MAX_S: Final = 2.0
-_CONNECT_S: Final = 10
 _PREPARED_MAX: Final = 64
 
 _SETTINGS: Final = (
@@ -44,8 +43,14 @@ _CHECKS: Final = (
     "select current_setting('server_version_num')::int / 10000, current_setting('fsync'), "
     "current_setting('full_page_writes'), pg_is_in_recovery(), current_setting('synchronous_commit')"
 )
-_AGAIN: Final = frozenset({"40001", "40003", "40P01", "55P03", "57014"})
-"""Errors after which the same statement may succeed: serialization, deadlock, a lock or a statement that timed out."""
+_AGAIN: Final = frozenset({"40001", "40003", "40P01"})
+"""Errors after which the same statement is sent again: serialization, deadlock."""
+
+_TIMED_OUT: Final = frozenset({"55P03", "57014"})
+"""A lock, or the whole statement: it was rolled back."""
+
+_DEFAULTS: Final = {"connect_timeout": 10, "application_name": "headwater"}
+"""Parameters of libpq, unless the URL has them."""
 
 _DISK_FULL: Final = "53100"
 _NO_RIGHT: Final = "42501"
@@ -86,9 +91,7 @@ class DatabaseConnection:
 
     def _connect(self) -> Any:  # noqa: ANN401  # of a module that need not be there
         try:
-            db: Any = self._driver.connect(
-                self._url.libpq, autocommit=True, connect_timeout=_CONNECT_S, application_name="headwater"
-            )
+            db: Any = self._driver.connect(self._url.libpq, autocommit=True, **self._url.missing(_DEFAULTS))
         except self._driver.Error as error:
             raise self._refused(error) from None
         db.prepare_threshold = 0
@@ -171,6 +174,10 @@ class DatabaseConnection:
             return UnsafeDatabaseError(f"{where} cannot be written: {text}; name the primary", where=where)
         if state in {_NO_TABLE, _DUPLICATE}:
             return CorruptError(f"the tables in {where} are damaged: {text}; restore a backup", where=where)
+        if state in _TIMED_OUT:
+            return UnavailableError(
+                f"{where} took too long, and has stored nothing of it: {text}; try again", where=where
+            )
         if state.startswith("53"):
             return UnavailableError(f"{where} has no room for this now: {text}; try again", where=where)
         return InvariantError(f"PostgreSQL refused what we asked of {where}: {text}", where=where, state=state)
@@ -184,7 +191,8 @@ class DatabaseConnection:
                 return
             try:
                 self.reconnect()
-            except UnavailableError as error:
+            except HeadwaterError as error:
+                # Also one that says that the database is a standby: it may become the primary.
                 if machine().monotonic() + wait > deadline:
                     message = (
                         f"{self.where} has not answered for {RECONNECT_S:g} s, and the last commits may be stored or "

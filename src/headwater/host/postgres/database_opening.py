@@ -114,6 +114,9 @@ def _take_over(connection: DatabaseConnection, row: SpaceRow, space: str, me: in
         if is_free:
             fence = take(connection, row, me)
             if fence is not None:
+                if row.owner not in {None, me}:
+                    # If it is there after all, it makes its row again.
+                    presence.leave(connection, row.owner)
                 return fence
             found = find_space(connection, space)
             if found is None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
 from headwater.errors import UsageError
@@ -36,6 +37,11 @@ class DatabaseUrl:
     def key(self) -> str:
         """The same for the same database, schema and user, as far as the URL tells."""
         return f"{self.shown}#{self.schema}"
+
+    def missing(self, defaults: Mapping[str, object]) -> dict[str, Any]:
+        """Those parameters that the URL does not have."""
+        given = dict(parse_qsl(urlsplit(self.libpq).query))
+        return {name: value for name, value in defaults.items() if name not in given}
 
 
 def parse_database_url(url: str) -> DatabaseUrl:
