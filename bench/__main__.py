@@ -18,6 +18,7 @@ from bench import (
     events,
     far,
     patterns,
+    postgres,
     reactive,
     resume,
     spaces,
@@ -42,6 +43,7 @@ TABLES: dict[str, Callable[[Table], None]] = {
     "patterns": patterns.measure,
     "sync": sync.measure,
     "spaces": spaces.measure,
+    "postgres": postgres.measure,
     "collections": collections_table.measure,
     "studio": studio.measure,
 }

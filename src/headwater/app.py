@@ -234,7 +234,8 @@ class App(AppNeeds, CollectionVerb):
         has changed. In an event loop, use `aopen`.
 
         Args:
-            url: The space: a file `x.db`, a folder `data/` and `space=`, `memory:`, or `ws://HOST:PORT/SPACE`.
+            url: The space: a file `x.db`, a folder `data/` and `space=`, `memory:`, `postgresql://HOST/DATABASE` and
+                `space=`, or `ws://HOST:PORT/SPACE`.
                 Without it, `HEADWATER_URL`, then `headwater.toml`, then the only `*.db` file of the folder.
             space: The name of the space in a folder.
             actor: The user that the program acts for. Cells of the scopes `"user"` and `"session"` belong to this user.

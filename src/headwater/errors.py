@@ -45,6 +45,8 @@
     │   │   ├── PreconditionError  HW212  its demand does not hold; a retry does not help
     │   │   ├── DuplicateError   HW215  another document has the value of a unique field already
     │   │   └── RuleError        HW216  a value does not fit its field in a collection, or no rule allows the write
+    │   ├── FencedError          HW213  another program owns the space in a database now
+    │   ├── UnsafeDatabaseError  HW214  the database cannot keep what is promised
     │   └── UnconfirmedError     HW218  a transaction may be stored or not: no verdict will come
     ├── WorkflowError            a run or a workflow failed; handlers raise these, too
     │   ├── TransientError       HW501  a temporary failure; retried later
@@ -75,7 +77,6 @@ Length: one tree, in one place.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import ClassVar, Self
 
 
@@ -400,10 +401,7 @@ class RejectedError(StoreError):
 
 
 class ConflictError(RejectedError):
-    """A value that the transaction had read has changed.
-
-    A retry may succeed. `facts["doc"]` and `facts["path"]` name it.
-    """
+    """A value that the transaction had read has changed, named by `facts`. A retry may succeed."""
 
     code = "HW211"
 
@@ -412,6 +410,18 @@ class PreconditionError(RejectedError):
     """A demand of the transaction does not hold, such as a document that must not exist. A retry does not help."""
 
     code = "HW212"
+
+
+class FencedError(StoreError):
+    """Another program owns the space in a database now. Nothing of this commit was stored."""
+
+    code = "HW213"
+
+
+class UnsafeDatabaseError(StoreError):
+    """The database cannot keep what is promised, or does not let this user write: a setting has to be changed."""
+
+    code = "HW214"
 
 
 class DuplicateError(RejectedError):
@@ -587,14 +597,3 @@ class InvariantError(HeadwaterError):
     """A bug of Headwater. Please report it: the message has the record that broke the rule."""
 
     code = "HW901"
-
-
-def class_of(code: str) -> type[HeadwaterError] | None:
-    """The class that a code names; None if this version has no such code, or the class is no error of its own."""
-    return next((kind for kind in _below(HeadwaterError) if kind.__dict__.get("code") == code), None)
-
-
-def _below(kind: type[HeadwaterError]) -> Iterator[type[HeadwaterError]]:
-    for below in kind.__subclasses__():
-        yield below
-        yield from _below(below)

@@ -19,10 +19,10 @@ from headwater.errors import (
     PreconditionError,
     RejectedError,
     TransitionError,
-    class_of,
 )
 from headwater.store.commit import Absent, Refused
 from headwater.sync.frames import Judged, News, encode_frame, read_server
+from headwater.values.error_codes import class_of
 from headwater.values.ids import DocKey, LocalSeq, Seq
 from tests.server.running import served, settle_in
 

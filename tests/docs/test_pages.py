@@ -72,6 +72,7 @@ BUDGETS = {
     "guide/sharing.md": 800,
     "guide/offline.md": 800,
     "guide/opening.md": 600,
+    "guide/postgresql.md": 600,
     "guide/several-spaces.md": 900,
     "guide/sending-to-spaces.md": 900,
     "guide/errors.md": 500,

@@ -32,15 +32,22 @@ from headwater.store.verification import verify
 from headwater.testing import Disk, DiskVFS, SimClock
 from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, LocalSeq, Millis, Seq, SessionId
 from tests.support.halves import examples
+from tests.support.postgres import new_name, open_backend
 
 Reopen = Callable[[], Backend]
 DRAFT = BranchId("draft")
 A, B = DocKey("space/a"), DocKey("space/b")
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+def make(kind: str, folder: Path) -> Backend:
+    if kind == "postgres":
+        return open_backend(new_name())
+    return MemoryBackend() if kind == "memory" else SqliteBackend(str(folder / "space.db"))
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
-    made: Backend = MemoryBackend() if request.param == "memory" else SqliteBackend(str(tmp_path / "space.db"))
+    made = make(request.param, tmp_path)
     yield made
     made.close()
 
@@ -166,7 +173,11 @@ def test_the_versions_of_all_documents_have_truth_values(backend: Backend) -> No
     assert [(doc, seq, live is True) for doc, seq, live in backend.head_seqs(MAIN)] == [(A, 1, True)]
 
 
-KEYS = st.text(st.sampled_from("abz%_'\U0010ffff\ud7ff\ue000\0é"), max_size=4)
+LONG = "a" * 959
+"""A beginning of keys that are too long for an index of PostgreSQL."""
+
+SHORT_KEYS = st.text(st.sampled_from("abz%_'\U0010ffff\ud7ff\ue000\0é"), max_size=4)
+KEYS = SHORT_KEYS | SHORT_KEYS.map(LONG.__add__)
 
 
 @settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -174,7 +185,7 @@ KEYS = st.text(st.sampled_from("abz%_'\U0010ffff\ud7ff\ue000\0é"), max_size=4)
 def test_backends_agree_on_every_page_of_heads(keys: set[str], prefix: str, after: str, limit: int) -> None:
     wanted = [key for key in sorted(keys) if key > after and key.startswith(prefix)][:limit]
     vfs = DiskVFS("heads", Disk())
-    backends: list[Backend] = [MemoryBackend(), SqliteBackend("/space.db", vfs="heads")]
+    backends: list[Backend] = [MemoryBackend(), SqliteBackend("/space.db", vfs="heads"), open_backend(new_name())]
     for backend in backends:
         backend.append((), fold(1, heads=[(MAIN, head(DocKey(key), 1)) for key in sorted(keys)]))
         assert [h.doc for h in backend.heads(MAIN, prefix, DocKey(after), limit)] == wanted

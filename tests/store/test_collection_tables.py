@@ -15,14 +15,21 @@ from headwater.store.backends.sqlite import SqliteBackend
 from headwater.store.backends.sqlite_entries import TABLES
 from headwater.values.ids import MAIN, NEVER, BranchId, Seq
 from tests.support.limits import small_limits
+from tests.support.postgres import new_name, open_backend
 
 NAME = "order#state"
 DRAFT = BranchId("draft")
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+def make(kind: str, folder: Path) -> Backend:
+    if kind == "postgres":
+        return open_backend(new_name())
+    return MemoryBackend() if kind == "memory" else SqliteBackend(str(folder / "space.db"))
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
-    made: Backend = MemoryBackend() if request.param == "memory" else SqliteBackend(str(tmp_path / "space.db"))
+    made = make(request.param, tmp_path)
     yield made
     made.close()
 

@@ -28,7 +28,9 @@ def run_seed(kind: str, folder: Path, seed: int, *, honest: bool) -> Counter[str
 
 
 @pytest.mark.property
-@pytest.mark.parametrize(("kind", "runs"), [("memory", 120), ("sqlite", 25)])
+@pytest.mark.parametrize(
+    ("kind", "runs"), [("memory", 120), ("sqlite", 25), pytest.param("postgres", 15, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("honest", [True, False], ids=["honest", "any"])
 def test_engine_accepts_only_what_the_naive_store_accepts(kind: str, runs: int, honest: bool, tmp_path: Path) -> None:
     counts: Counter[str] = Counter()
@@ -61,4 +63,4 @@ def test_no_schedule_tells_engine_and_naive_store_apart(rng: random.Random, hone
 
 
 def test_every_kind_of_backend_is_tried() -> None:
-    assert KINDS == ["memory", "sqlite"]
+    assert [getattr(kind, "values", (kind,))[0] for kind in KINDS] == ["memory", "sqlite", "postgres"]

@@ -23,6 +23,7 @@ import pytest
 import headwater as hw
 from headwater import core, errors, testing
 from headwater.errors import HeadwaterError
+from headwater.values.error_codes import class_of
 from tests.structure.project import ROOT, source_of
 
 PAGES = sorted((ROOT / "docs" / "reference" / "python").glob("*.md"))
@@ -248,7 +249,7 @@ def test_errors_are_named_with_their_codes() -> None:
             code = f"{error.code}. " if isinstance(error, type) and issubclass(error, HeadwaterError) else ""
             if error is None or not said.startswith(code):
                 wrong.append(f"{name}: {kind}: {said}")
-        wrong += [f"{name}: {code}" for code in re.findall(r"HW\d{3}", each.text) if errors.class_of(code) is None]
+        wrong += [f"{name}: {code}" for code in re.findall(r"HW\d{3}", each.text) if class_of(code) is None]
     assert wrong == []
 
 

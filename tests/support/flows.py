@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from headwater.store.backends.memory_backend import MemoryBackend
+from headwater.store.backends.postgres.postgres_backend import PostgresBackend
 from headwater.store.backends.sqlite import SqliteBackend
 from headwater.store.commit import UNNUMBERED, Commit, Submission
 from headwater.testing import SimClock
@@ -41,6 +42,7 @@ from headwater.workflow.transitions import Begun, Next, Prepared, RunFailure
 from headwater.workflow.workflow_limits import PRIORITY
 from headwater.workflow.workflow_spec import ConsumerSpec, FlowSpec, OnPoison, ProducerSpec
 from headwater.workflow.workflow_transaction import WorkflowTransaction
+from tests.support.postgres import new_name, open_backend
 from tests.support.spaces import Space
 
 T = TypeVar("T")
@@ -104,6 +106,7 @@ class Desk:
     def __init__(self, kind: str, folder: Path, spec: FlowSpec | None = None) -> None:
         self.kind = kind
         self.path = folder / "space.db"
+        self.name = new_name()
         self.clock = SimClock()
         self.backend = self._open()
         # What `Book.look` answers with: status documents, by their key.
@@ -114,7 +117,9 @@ class Desk:
         if spec is not None:
             self.deploy(spec)
 
-    def _open(self) -> MemoryBackend | SqliteBackend:
+    def _open(self) -> MemoryBackend | SqliteBackend | PostgresBackend:
+        if self.kind == "postgres":
+            return open_backend(self.name)
         # Nobody cuts the power here.
         return MemoryBackend() if self.kind == "memory" else SqliteBackend(str(self.path), durability="normal")
 
@@ -123,7 +128,7 @@ class Desk:
 
     def reopen(self) -> None:
         """As after a restart: what was only in memory is gone."""
-        if self.kind == "sqlite":
+        if self.kind != "memory":
             self.backend.close()
             self.backend = self._open()
         self.deploy(self.spec, self.version)

@@ -44,11 +44,13 @@ from headwater.values.patch import (
 )
 from headwater.values.tree import freeze
 from tests.support.naive import NOTHING, plain
+from tests.support.postgres import new_name, open_backend
 
-KINDS = ["memory", "sqlite"]
+KINDS = ["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.slow)]
+"""Every backend. What each promises is asked of all in the fast half by `test_backends.py`."""
 
-EITHER = ["memory", pytest.param("sqlite", marks=pytest.mark.slow)]
-"""For tests of what is above the store: on one backend in the fast half, on the other in the rest."""
+EITHER = ["memory", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("sqlite", "postgres"))]
+"""For tests of what is above the store: on one backend in the fast half, on the others in the rest."""
 
 
 def put(name: str, value: object) -> SetDoc:
@@ -117,16 +119,19 @@ class Space:
         self.kind = kind
         self.clock = SimClock()
         self.path = folder / "space.db" if file is None else file
+        self.name = new_name()
         self.backend: Backend = MemoryBackend() if kind == "memory" else self._open_file()
         self.engine = Engine(self.backend, self.clock)
 
     def _open_file(self) -> Backend:
+        if self.kind == "postgres":
+            return open_backend(self.name)
         # Nobody cuts the power here, and not waiting for the disk makes thousands of commits quick.
         return SqliteBackend(str(self.path), durability="normal")
 
     def reopen(self) -> Engine:
         """As after a crash: whatever was not folded is replayed from the log."""
-        if self.kind == "sqlite":
+        if self.kind != "memory":
             self.backend.close()
             self.backend = self._open_file()
         self.engine = Engine(self.backend, self.clock)

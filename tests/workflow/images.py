@@ -13,9 +13,12 @@ from unittest.mock import patch
 import apsw
 
 from headwater.host import space_files
+from headwater.host.postgres import database_opening
 from headwater.store.backends.memory_backend import MemoryBackend
+from headwater.store.backends.postgres.postgres_backend import PostgresBackend
 from headwater.store.backends.sqlite import SqliteBackend
 from headwater.store.backends.sqlite_tables import SqliteTables
+from tests.support.postgres import clone_space, cluster, new_name
 
 
 class Disk:
@@ -25,6 +28,7 @@ class Disk:
         self.kind = kind
         self._folder = folder
         self._number = 0
+        self._space = new_name()
         self._memory = MemoryBackend()
         self._image: MemoryBackend | Path | None = None
         # Commits from now until the process is killed; None: it lives.
@@ -33,7 +37,13 @@ class Disk:
 
     @property
     def url(self) -> str:
+        if self.kind == "postgres":
+            return f"{cluster().url()}&space={self._name}"
         return "memory:" if self.kind == "memory" else str(self._path)
+
+    @property
+    def _name(self) -> str:
+        return f"{self._space}-{self._number}"
 
     @property
     def _path(self) -> Path:
@@ -52,6 +62,9 @@ class Disk:
             self.on_kill()
 
     def _copy(self) -> Path:
+        if self.kind == "postgres":
+            clone_space(self._name, f"{self._space}-{self._number + 1}")
+            return Path()
         image = self._folder / f"{self._number + 1}.db"
         for suffix in ("", "-wal"):
             source = Path(f"{self._path}{suffix}")
@@ -85,6 +98,11 @@ class Disk:
                 super().append(*rows)
                 disk.committed()
 
+        class Database(PostgresBackend):
+            def append(self, *rows: Any) -> None:
+                super().append(*rows)
+                disk.committed()
+
         def memory() -> MemoryBackend:
             kept = disk._memory
 
@@ -97,7 +115,11 @@ class Disk:
             vars(made).update(vars(kept))
             return made
 
-        with patch.object(space_files, "SqliteBackend", File), patch.object(space_files, "MemoryBackend", memory):
+        with (
+            patch.object(space_files, "SqliteBackend", File),
+            patch.object(space_files, "MemoryBackend", memory),
+            patch.object(database_opening, "PostgresBackend", Database),
+        ):
             yield
 
 

@@ -21,6 +21,7 @@ from headwater.errors import (
     UnavailableError,
 )
 from headwater.store.backends.memory_backend import MemoryBackend
+from headwater.store.backends.postgres.postgres_backend import PostgresBackend
 from headwater.store.backends.sqlite import SqliteBackend
 from headwater.store.commit import (
     UNNUMBERED,
@@ -51,6 +52,7 @@ from tests.support.flows import FLOW, flow_spec, packed
 from tests.support.hosts import on_disk, reopened, storage_on
 from tests.support.limits import small_limits
 from tests.support.naive import plain
+from tests.support.postgres import new_name, open_backend
 from tests.support.spaces import EITHER, Space, edit, increment, put, read, remove
 
 INSERT = "insert into flow(name, salt, version, intent, created_at, updated_at) values (?, '', 1, 'active', 0, 0)"
@@ -297,7 +299,11 @@ def test_a_group_that_the_disk_refused_is_tried_one_by_one_and_each_rides_in_its
 
 @pytest.mark.parametrize("kind", EITHER)
 def test_documents_that_a_rider_writes_appear_in_every_replica(kind: str, tmp_path: Path) -> None:
-    backend = MemoryBackend() if kind == "memory" else SqliteBackend(str(tmp_path / "s.db"), durability="normal")
+    backend: MemoryBackend | PostgresBackend | SqliteBackend = (
+        MemoryBackend() if kind == "memory" else SqliteBackend(str(tmp_path / "s.db"), durability="normal")
+    )
+    if kind == "postgres":
+        backend = open_backend(new_name())
     storage = storage_on(backend)
     ann, bob = storage.attach(), storage.attach()
     table_transactions = [

@@ -9,9 +9,9 @@ from headwater.errors import (
     PreconditionError,
     RejectedError,
     UnconfirmedError,
-    class_of,
 )
 from headwater.store.commit import Conflict, Refused, Verdict
+from headwater.values.error_codes import class_of
 
 
 def rejection(verdict: Verdict | None, error: HeadwaterError | None, space: str, name: str = "") -> HeadwaterError:

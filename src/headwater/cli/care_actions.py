@@ -58,7 +58,7 @@ def _targets(target: Target) -> list[Target]:
 
 def _checked(target: Target, *, rebuild: bool) -> dict[str, object]:
     path = target.path
-    record: dict[str, object] = {"path": target.url if path is None else str(path), "space": target.space}
+    record: dict[str, object] = {"path": target.shown if path is None else str(path), "space": target.space}
     record["state"] = "sound"
     with progress(f"verifying {path}") as advance:
         return record | check_file(path, target.open, advance, rebuild=rebuild)

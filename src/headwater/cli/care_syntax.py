@@ -320,6 +320,7 @@ def examine() -> None:
     """Check this machine: libraries, SQLite, the folder, free space.
 
     Of a server (ws://HOST:PORT/SPACE): whether it is reached, how fast it answers, and the rights there.
+    Of a database (postgresql://HOST/DATABASE): what it promises about acknowledged commits, and the rights there.
     Exit 0 if nothing failed (warnings may be shown), 1 if something did, 3 if there is no such file or folder.
     """
 

@@ -378,10 +378,10 @@ def _app(text: str, target: Target, command: str) -> App:
 def _check_file(target: Target, command: str) -> None:
     if target.server is not None:
         message = (
-            f"`headwater collections {command}` works on the file of a space, and {target.url} is at a server; run it "
-            "where the file is, while the server is stopped"
+            f"`headwater collections {command}` works on the file of a space, and {target.shown} is at a server; run "
+            "it where the file is, while the server is stopped"
         )
-        raise UsageError(message, url=target.url)
+        raise UsageError(message, url=target.shown)
 
 
 @contextmanager

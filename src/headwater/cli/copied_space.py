@@ -7,6 +7,7 @@ from pathlib import Path
 from headwater.cli.output import progress
 from headwater.cli.target import Target
 from headwater.client.backup_download import download
+from headwater.errors import UsageError
 from headwater.values.ids import Seq
 
 
@@ -15,6 +16,12 @@ def copied_to(part: Path, target: Target) -> tuple[Seq, str]:
     if target.server is not None:
         with progress("downloading") as advance:
             return Seq(download(target.server.url, target.server.token, part, advance)), target.server.url.space
+    if target.database is not None:
+        message = (
+            f"{target.shown} is a database, which has no file to copy: back it up with pg_dump, or export the space "
+            "with `headwater export --history`"
+        )
+        raise UsageError(message)
     with target.open() as storage:
         target.file_for("")  # refuses memory
         with progress("backing up") as advance:

@@ -1,4 +1,4 @@
-"""Checks of this machine, or of a server: doctor."""
+"""Checks of this machine, of a server, or of a database: doctor."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ from headwater.cli.target import Target
 from headwater.client.server_checks import check_server
 from headwater.errors import NotFoundError, UsageError
 from headwater.host.machine_checks import Check, check_libraries, check_machine
+from headwater.host.postgres.database_checks import check_database
 from headwater.values.text import count_text
 
 
 def examine(*, target: Target, form: Form) -> None:
     """Carry out `doctor`."""
-    if target.server is None:
+    database = target.database
+    if database is not None:
+        checks = [*check_libraries(), *(Check(*each) for each in check_database(database))]  # type: ignore[arg-type]
+    elif target.server is None:
         checks = list(check_machine(_path(target)))
     else:
         checks = [*check_libraries(), *(Check(*each) for each in check_server(target.server.url, target.server.token))]

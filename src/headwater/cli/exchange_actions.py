@@ -49,7 +49,7 @@ def export_space(*, output: Path | None, force: bool, history: bool, at: Seq | N
         raise click.UsageError("--history exports everything; leave out --at and --branch.")
     if output is not None:
         check_free(output, force=force)
-    with target.open() as storage:
+    with target.open(only_reads=True) as storage:
         _note_workflows(storage)
         if output is None:
             _to_stdout(storage, target.branch, at, history=history)

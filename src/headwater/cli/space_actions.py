@@ -10,21 +10,45 @@ from headwater.cli.output import Form, Record, answer, progress, show
 from headwater.cli.space_syntax import SPACE
 from headwater.cli.target import Target
 from headwater.errors import NotFoundError, UsageError
+from headwater.host.postgres.database_checks import list_spaces as list_database
+from headwater.host.postgres.database_url import DatabaseUrl, is_database, parse_database_url
 from headwater.host.space_copies import check_backup, make_new_space, replace_space
 from headwater.host.space_files import file_name, open_space
 from headwater.host.space_listing import ListedSpace, list_folder, listed
 from headwater.host.whole_files import RefusalError, check_free, unfinished
 from headwater.machine import machine
+from headwater.store.backends.postgres.listing import SpaceFacts
 from headwater.values.space_names import check_space_name
 from headwater.values.text import size_text
 
 
-def list_spaces(*, folder: Path, form: Form) -> None:
+def list_spaces(*, folder: str, form: Form) -> None:
     """Carry out `spaces ls`."""
+    if is_database(folder):
+        database = parse_database_url(folder)
+        records = [_database_record(each, database) for each in list_database(database)]
+        show(records, SPACE, form, empty=f"there are no spaces at {database.shown}")
+        return
+    _list_folder(Path(folder), form)
+
+
+def _list_folder(folder: Path, form: Form) -> None:
     if not folder.exists():
         raise NotFoundError(f"there is no folder {folder}", path=str(folder))
     found = list_folder(folder) if folder.is_dir() else [listed(folder)]
     show(map(_record, found), SPACE, form, empty=f"there are no spaces in {folder}")
+
+
+def _database_record(found: SpaceFacts, database: DatabaseUrl) -> Record:
+    return {
+        "space": found.name,
+        "id": found.id,
+        "lineage": found.lineage,
+        "bytes": found.bytes,
+        "state": None if found.owner is None else f"open in {found.owner}",
+        "process": None,
+        "path": f"{database.shown}, space {found.name}",
+    }
 
 
 def _record(found: ListedSpace) -> Record:

@@ -1,7 +1,7 @@
 """The space of a command, resolved from --url, --space, --branch, --app and --token-file.
 
-A target is a file, a space of a folder, `memory:`, or a space of a server. Most commands use its inspector, which asks
-the process that has the file open, or opens the file; commands about the file itself open it.
+A target is a file, a space of a folder or of a database, `memory:`, or a space of a server. Most commands use its
+inspector, which asks the process that has the file open, or opens the file; commands about the file itself open it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import click
 
 from headwater.client.server_url import ServerUrl, is_server, parse_server
 from headwater.errors import UsageError
-from headwater.host.space_files import Location, default_url, locate
+from headwater.host.postgres.database_url import DatabaseUrl, is_database
+from headwater.host.space_files import Location, default_url, locate, open_for_questions
 from headwater.host.space_lookup import is_folder, open_space
 from headwater.host.storage import Storage
 from headwater.inspect.inspector import Inspector
@@ -65,6 +66,20 @@ class Target:
         return self.given_url if self.given_url is not None else default_url()
 
     @property
+    def shown(self) -> str:
+        """The URL for people: without a password."""
+        return self.url if self.database is None else self.database.shown
+
+    @cached_property
+    def database(self) -> DatabaseUrl | None:
+        """The database that the URL names; None for a file and a server."""
+        try:
+            url = self.url
+        except UsageError:
+            return None
+        return locate(url, self.space).database if is_database(url) else None
+
+    @property
     def label(self) -> str | None:
         """The name of an open app, if --app is one."""
         return None if self.module is not None else self.app
@@ -76,7 +91,7 @@ class Target:
 
     def command(self, *words: object) -> str:
         """The text of another command about the same space."""
-        where: list[object] = [] if self.given_url is None else ["--url", self.given_url]
+        where: list[object] = [] if self.given_url is None else ["--url", self.shown]
         where += [] if self.space is None else ["--space", self.space]
         return " ".join(["headwater", *(quote(str(word)) for word in (*words, *where))])
 
@@ -120,6 +135,8 @@ class Target:
             found = locate(self.url, self.space)
         else:
             found = locate(self.url, stored) if self.is_folder else Location(stored, locate(self.url).path)
+        if found.database is not None:
+            raise UsageError(f"{found.database.shown} is a database, and this needs a file: name one")
         if found.path is None:
             raise UsageError("memory: ends with this command; name a file with --url")
         return SpaceFile(found.space, found.path)
@@ -135,8 +152,13 @@ class Target:
 
     # --- opening it -------------------------------------------------------------------------------------------
 
-    def open(self, *, create: bool = False) -> Storage:
-        """The file, opened by this process. Raises SpaceHeldError if another has it open."""
+    def open(self, *, create: bool = False, only_reads: bool = False) -> Storage:
+        """The file, opened by this process. Raises SpaceHeldError if another has it open.
+
+        A space of a database can be read while another program has it open.
+        """
+        if only_reads and (found := open_for_questions(self.url, self.space)) is not None:
+            return found
         return open_space(self.url, self.space, create=create)
 
     def inspector(self) -> Inspector:

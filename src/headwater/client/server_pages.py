@@ -12,7 +12,8 @@ from urllib.parse import quote
 
 from headwater.access.local_token import find_local
 from headwater.client.server_url import ServerUrl
-from headwater.errors import AccessError, HeadwaterError, OfflineError, StoreError, UnavailableError, class_of
+from headwater.errors import AccessError, HeadwaterError, OfflineError, StoreError, UnavailableError
+from headwater.values.error_codes import class_of
 
 SILENT_S: Final = 600.0
 """How long a server may send nothing. Before the first byte of a backup it copies the space, which may be large."""

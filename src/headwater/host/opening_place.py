@@ -7,7 +7,6 @@ from typing import cast
 
 from headwater.errors import HeadwaterError
 from headwater.host.space_files import default_url, locate
-from headwater.machine import machine
 from headwater.runtime.options import Options
 
 
@@ -24,11 +23,10 @@ def place_of(url: str | PathLike[str] | None, options: Options) -> str:
         text = url_text(url)
         if not isinstance(cast("object", text), str):
             return ""
-        where = text if text.startswith(("ws:", "wss:")) else str(locate(text, options.space).path or text)
+        where = text if text.startswith(("ws:", "wss:")) else locate(text, options.space).key or text
         if where == "memory:":
             # Each opening has a space of its own.
             return ""
-        where = where if "://" in where else machine().files.resolve(where)
         return f"{where}#{options.space}#{options.branch}#{options.actor}#{options.local}"
     except HeadwaterError:
         # Told by the opening itself.

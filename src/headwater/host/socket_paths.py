@@ -32,6 +32,15 @@ def path_beside(file: str) -> str:
     return file + _SUFFIX
 
 
+def place_in_own_folder(name: str) -> str:
+    """A path for something without a file, such as a space in a database: its socket is beside that."""
+    digest = sha256(name.encode()).hexdigest()[:24]
+    try:
+        return str(_own_folder() / digest)
+    except OSError:
+        return digest
+
+
 # --- making ---------------------------------------------------------------------------------------------------
 
 

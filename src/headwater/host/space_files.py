@@ -1,6 +1,7 @@
 """From a URL to an open space: where data lives is a URL, never a code change.
 
-`x.db` is one space in one file, `folder/` many spaces with a file each, `memory:` a space that ends with the process.
+`x.db` is one space in one file, `folder/` many spaces with a file each, `postgresql://` a database with many spaces,
+`memory:` a space that ends with the process.
 In a folder the file's name is made from the space's name so that no name can lead outside, and no two names, not even
 two that differ only in case, share a file.
 
@@ -23,6 +24,9 @@ from weakref import WeakSet
 
 from headwater.errors import CorruptError, HeadwaterError, NotFoundError, SpaceHeldError, UsageError
 from headwater.host.deciding_threads import DecidingThreads
+from headwater.host.postgres import database_opening, owners
+from headwater.host.postgres.database_url import DatabaseUrl, is_database, parse_database_url
+from headwater.host.socket_paths import place_in_own_folder
 from headwater.host.storage import Storage
 from headwater.host.system_clock import SystemClock
 from headwater.machine import Lock, machine
@@ -41,7 +45,6 @@ READ_HOLD_S: Final = 1.0
 """How long a file may be held by a program that only reads it for a link. A program that opens it waits for that."""
 _READ_LOOK_S: Final = 0.02
 _SERVER: Final = ("ws:", "wss:")
-_LATER: Final = ("postgresql:", "postgres:")
 
 
 @dataclass(slots=True, eq=False)
@@ -78,10 +81,18 @@ def _state() -> _OpenFiles:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where a space is. No path: in memory."""
+    """Where a space is. No path and no database: in memory."""
 
     space: str
     path: Path | None
+    database: DatabaseUrl | None = None
+
+    @property
+    def key(self) -> str | None:
+        """Names the space within this process, and its local socket on this machine; None: in memory."""
+        if self.database is not None:
+            return place_in_own_folder(f"{self.database.key}#{self.space}")
+        return None if self.path is None else machine().files.resolve(self.path)
 
 
 def default_url() -> str:
@@ -121,11 +132,16 @@ def locate(url: str, space: str | None = None) -> Location:
             "commands do but diff, export, import, branches, fork, merge, verify, compact, restore and run"
         )
         raise UsageError(message, url=url)
-    if url.startswith(_LATER):
-        message = f"cannot open {url}: this version opens files, folders, memory: and ws://; PostgreSQL comes later"
-        raise UsageError(message, url=url)
+    if is_database(url):
+        database = parse_database_url(url)
+        if space is not None and database.space not in {None, space}:
+            raise UsageError(f"{database.shown} names the space {database.space!r}, not {space!r}; leave one out")
+        return Location(check_space_name(space or database.space or DEFAULT_SPACE), None, database)
     if not url or "\0" in url or "://" in url:
-        message = f"{url!r} is not a URL: FILE.db, FOLDER/, memory: or ws://HOST:PORT/SPACE is expected"
+        message = (
+            f"{url!r} is not a URL: FILE.db, FOLDER/, memory:, postgresql://HOST/DATABASE or ws://HOST:PORT/SPACE is "
+            "expected"
+        )
         raise UsageError(message, url=url)
     path, files = Path(url), machine().files
     if url.endswith(("/", os.sep)) or files.is_dir(path):
@@ -182,6 +198,8 @@ def open_space(
         # It would go into a pragma, and SQLite reads an unknown word as a weaker level.
         known = " or ".join(map(repr, get_args(Durability)))
         raise UsageError(f"durability={durability!r} is not known: {known} is expected", durability=durability)
+    if location.database is not None:
+        return _open_database(location, durability, group_max, threads, create=create)
     if location.path is None:
         return _storage(MemoryBackend(), location.space, group_max, None)
     path = location.path
@@ -200,15 +218,7 @@ def open_space(
     real = files.resolve(path)
     state = _state()
     state.readers.get(real, _nothing)()
-    with state.held_lock:
-        holding = next((held for held in state.held if _is_same_file(held, real)), None)
-        if holding is not None:
-            message = (
-                f"{path} is open in this process ({machine().process_id()}) already, as space {state.held[holding]!r}; "
-                "attach another replica to that one instead"
-            )
-            raise SpaceHeldError(message, path=str(path), pid=machine().process_id())
-        state.held[real] = location.space
+    _hold(real, location.space, str(path))
     try:
         backend = _backend(path, durability, create=create)
         storage = _storage(backend, location.space, group_max, real, threads)
@@ -222,6 +232,47 @@ def open_space(
     except BaseException:
         _release(real)
         raise
+
+
+def _hold(real: str, space: str, shown: str) -> None:
+    """Note that this process has a space open. Raises SpaceHeldError if it has it already."""
+    state = _state()
+    with state.held_lock:
+        holding = next((held for held in state.held if _is_same_file(held, real)), None)
+        if holding is not None:
+            message = (
+                f"{shown} is open in this process ({machine().process_id()}) already, as space "
+                f"{state.held[holding]!r}; attach another replica to that one instead"
+            )
+            raise SpaceHeldError(message, path=shown, pid=machine().process_id())
+        state.held[real] = space
+
+
+def _open_database(
+    location: Location, durability: Durability, group_max: int | None, threads: DecidingThreads | None, *, create: bool
+) -> Storage:
+    """Become the owner of a space of a database."""
+    database, key = location.database, location.key
+    assert database is not None
+    assert key is not None
+    _hold(key, location.space, database.shown)
+    try:
+        backend = database_opening.open_owned(
+            database, location.space, is_relaxed=durability == "normal", create=create
+        )
+        return _storage(backend, location.space, group_max, key, threads)
+    except BaseException:
+        _release(key)
+        raise
+
+
+def open_for_questions(url: str, space: str | None) -> Storage | None:
+    """A space of a database as it is now, also if it is open elsewhere; None for a file."""
+    location = locate(url, space)
+    if location.database is None:
+        return None
+    backend = database_opening.open_reader(location.database, location.space)
+    return Storage(backend, SystemClock(), machine(), name=backend.meta("space") or location.space)
 
 
 def _backend(path: Path, durability: Durability, *, create: bool) -> SqliteBackend:
@@ -281,10 +332,10 @@ def _is_read_by(path: Path, pid: object) -> bool:
 
 def share_space(url: str, space: str | None = None, *, create: bool = True, durability: Durability = "full") -> Lease:
     """Open a space for this process, or share the existing opening: for several apps, or one app several times."""
-    path = locate(url, space).path
-    if path is None:
+    location = locate(url, space)
+    real, shown = location.key, str(location.path if location.database is None else location.database.shown)
+    if real is None:
         return Lease(open_space(url, space, durability=durability), None)
-    real = machine().files.resolve(path)
     state = _state()
     with state.sharing:
         share = state.shared.setdefault(real, _Share())
@@ -292,17 +343,17 @@ def share_space(url: str, space: str | None = None, *, create: bool = True, dura
     try:
         with share.turn:
             if share.storage is None:
-                share.storage = _registered(open_space(url, space, create=create, durability=durability), path)
+                share.storage = _registered(open_space(url, space, create=create, durability=durability), shown)
                 share.durability = durability
             elif durability == "full" and share.durability != "full":
                 message = (
-                    f"{path} is open in this process already, with durability={share.durability!r}, which is less than "
-                    "is asked for now; open it with the same durability everywhere"
+                    f"{shown} is open in this process already, with durability={share.durability!r}, which is less "
+                    "than is asked for now; open it with the same durability everywhere"
                 )
-                raise UsageError(message, path=str(path), durability=share.durability)
+                raise UsageError(message, path=shown, durability=share.durability)
             elif space is not None and share.storage.name != space:
-                message = f"{path} holds the space {share.storage.name!r}, not {space!r}; leave out the name"
-                raise NotFoundError(message, path=str(path), found=share.storage.name)
+                message = f"{shown} holds the space {share.storage.name!r}, not {space!r}; leave out the name"
+                raise NotFoundError(message, path=shown, found=share.storage.name)
             else:
                 # Earlier writes of this process are decided: the new opening sees them from the start.
                 share.storage.wait()
@@ -312,10 +363,10 @@ def share_space(url: str, space: str | None = None, *, create: bool = True, dura
         raise
 
 
-def _registered(storage: Storage, path: Path) -> Storage:
+def _registered(storage: Storage, shown: str) -> Storage:
     """The storage, if no other file that is open in this process has its id."""
     try:
-        register(storage, str(path), is_file=True)
+        register(storage, shown, is_file=True)
     except BaseException:
         storage.close()
         raise
@@ -403,6 +454,7 @@ def _disown_all() -> None:
     state.shared.clear()
     state.readers.clear()
     forget_all()
+    owners.disown_all()
     for storage in list(state.storages):
         storage.disown()
 

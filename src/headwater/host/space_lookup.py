@@ -9,6 +9,7 @@ from typing import Final
 
 from headwater.errors import HeadwaterError, NotFoundError
 from headwater.host import space_files
+from headwater.host.postgres.database_url import is_database
 from headwater.host.storage import Storage
 from headwater.machine import machine
 from headwater.values.suggestions import did_you_mean
@@ -33,13 +34,13 @@ def open_space(url: str | None, space: str | None, *, create: bool = False) -> S
 
 def is_folder(url: str) -> bool:
     """Whether the URL is a folder of spaces."""
-    return url != "memory:" and (url.endswith(("/", os.sep)) or machine().files.is_dir(url))
+    return url != "memory:" and not is_database(url) and (url.endswith(("/", os.sep)) or machine().files.is_dir(url))
 
 
 def _suggest_space(url: str, space: str | None) -> str:
     """The end of the message about a missing space: a similar name, or all names."""
     path, files = Path(url), machine().files
-    if files.is_file(path):
+    if files.is_file(path) or is_database(url):
         return ""
     if not is_folder(url):
         beside = [str(other) for other in space_files.spaces_in(path.parent)] if files.is_dir(path.parent) else []

@@ -60,10 +60,11 @@ def reach(
 ) -> SocketInspector | T:
     """The process that has a file open. Without one, the result of `otherwise`, which opens the file."""
     url = url if url is not None else space_files.default_url()
-    path = space_files.locate(url, space).path
+    location = space_files.locate(url, space)
+    file = location.key if location.path is None else str(location.path.resolve())
     end = machine().monotonic() + _SOCKET_S
     while True:
-        if path is not None and (found := SocketInspector.connect(str(path.resolve()), scope)) is not None:
+        if file is not None and (found := SocketInspector.connect(file, scope)) is not None:
             return found
         try:
             return otherwise()
@@ -83,6 +84,7 @@ class LocalInspector(ClosingInspector):
         self._space = space
         self._scope = scope
         self._found: SocketInspector | ClosedFile | None = None
+        self._only_reads = False
 
     @property
     def is_live(self) -> bool:  # type: ignore[override]  # known when it is reached
@@ -91,7 +93,7 @@ class LocalInspector(ClosingInspector):
 
     def ask(self, question: Question[A]) -> A:
         """The answer. Asks again if the space is closed or opened meanwhile."""
-        return self._try(lambda found: found.ask(question))
+        return self._try(lambda found: found.ask(question), reads=True)
 
     def do(self, command: Command[A]) -> A:
         """The report. A command that may have been carried out is not repeated."""
@@ -108,13 +110,15 @@ class LocalInspector(ClosingInspector):
 
     def close(self) -> None:
         """End the connection, or release the file."""
-        found, self._found = self._found, None
+        found, self._found, self._only_reads = self._found, None, False
         if found is not None:
             found.close()
 
-    def _try(self, work: Callable[[SocketInspector | ClosedFile], T], *, create: bool = False) -> T:
+    def _try(
+        self, work: Callable[[SocketInspector | ClosedFile], T], *, create: bool = False, reads: bool = False
+    ) -> T:
         for _ in range(_TRIES):
-            found = self._reached(create=create)
+            found = self._reached(create=create, reads=reads)
             try:
                 return work(found)
             except (ConnectionError, ClosedError):
@@ -122,14 +126,19 @@ class LocalInspector(ClosingInspector):
                 self.close()
         raise ConnectionResetError("it is opened and closed all the time; ask again")
 
-    def _reached(self, *, create: bool = False) -> SocketInspector | ClosedFile:
+    def _reached(self, *, create: bool = False, reads: bool = True) -> SocketInspector | ClosedFile:
+        if self._only_reads and not reads:
+            # A space of a database that was opened for questions.
+            self.close()
         if self._found is None:
 
             def stored() -> ClosedFile:
+                reader = space_files.open_for_questions(self._url, self._space) if reads else None
+                self._only_reads = reader is not None
                 path = space_files.locate(self._url, self._space).path if self._brief else None
                 if path is not None and machine().files.is_file(path):
-                    return ClosedFile(space_files.open_for_reading(path, self.close), self._scope)
-                return ClosedFile(open_space(self._url, self._space, create=create), self._scope)
+                    reader = space_files.open_for_reading(path, self.close)
+                return ClosedFile(reader or open_space(self._url, self._space, create=create), self._scope)
 
             self._found = reach(self._url, self._space, stored, self._scope)
         return self._found

@@ -11,11 +11,12 @@ from typing import Final
 
 import msgspec
 
-from headwater.errors import LimitError, MergeConflictError, NameRefusedError, class_of
+from headwater.errors import LimitError, MergeConflictError, NameRefusedError
 from headwater.store.commit import Commit, CommitOutcome, DeleteDoc, ForkEntry, Operation, Refused, SetDoc
 from headwater.store.document import StoredDocument
 from headwater.store.engine import Engine
 from headwater.values.address import address_text
+from headwater.values.error_codes import class_of
 from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
 from headwater.values.seams import Clock
 from headwater.values.tree import ABSENT, Maybe, same

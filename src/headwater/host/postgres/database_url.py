@@ -1,0 +1,77 @@
+"""URLs of databases, as libpq reads them, with one parameter of Headwater: the schema of its tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
+
+from headwater.errors import UsageError
+
+SCHEMES: Final = ("postgresql://", "postgres://")
+DEFAULT_SCHEMA: Final = "headwater"
+_SCHEMA: Final = "headwater_schema"
+_SPACE: Final = "space"
+_NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+
+
+def is_database(url: str) -> bool:
+    """Whether a URL names a database."""
+    return url.startswith(SCHEMES)
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseUrl:
+    """A database, and the schema and the space that the URL names."""
+
+    libpq: str
+    """For libpq: may have a password."""
+    shown: str
+    """For people: never has one."""
+    schema: str
+    space: str | None
+
+    @property
+    def key(self) -> str:
+        """The same for the same database, schema and user, as far as the URL tells."""
+        return f"{self.shown}#{self.schema}"
+
+    def missing(self, defaults: Mapping[str, object]) -> dict[str, Any]:
+        """Those parameters that the URL does not have."""
+        given = dict(parse_qsl(urlsplit(self.libpq).query))
+        return {name: value for name, value in defaults.items() if name not in given}
+
+
+def parse_database_url(url: str) -> DatabaseUrl:
+    """Read a URL. Parameters that are not Headwater's are passed on to libpq unchanged."""
+    parts = urlsplit(url)
+    own: dict[str, str] = {}
+    passed: list[tuple[str, str]] = []
+    for name, value in parse_qsl(parts.query, keep_blank_values=True):
+        if name in {_SCHEMA, _SPACE}:
+            own[name] = value
+        else:
+            passed.append((name, value))
+    schema = own.get(_SCHEMA, DEFAULT_SCHEMA)
+    if not _NAME.fullmatch(schema):
+        message = f"{_SCHEMA}={schema!r} is not the name of a schema: small letters, digits and _ are expected"
+        raise UsageError(message, found=schema)
+    user_info, at, hosts = parts.netloc.rpartition("@")
+    name = user_info.partition(":")[0]
+    scheme = "postgresql"
+    libpq = urlunsplit((scheme, parts.netloc, parts.path, urlencode(passed, quote_via=quote), ""))
+    known = [(each, value) for each, value in passed if each in {"host", "port"}]
+    shown = urlunsplit((scheme, f"{name}{at}{hosts}", parts.path, urlencode(known, quote_via=quote), ""))
+    return DatabaseUrl(libpq, unquote(shown), schema, own.get(_SPACE))
+
+
+def hide_password(text: str, url: DatabaseUrl) -> str:
+    """A message of libpq without the password of the URL, in case that it quotes it."""
+    user_info = urlsplit(url.libpq).netloc.rpartition("@")[0]
+    query = dict(parse_qsl(urlsplit(url.libpq).query))
+    for secret in (user_info.partition(":")[2], query.get("password", "")):
+        for form in {secret, unquote(secret)} - {""}:
+            text = text.replace(form, "***")
+    return text
