@@ -91,7 +91,7 @@ def test_condition_is_neither_true_nor_false(misuse: str) -> None:
     ],
 )
 def test_conditions_are_joined_by_commas_alone(misuse: str, says: str) -> None:
-    """Rule 11 of queries, and the row of its failures about `and`, `or`, `not` and `in`: also as other libraries write."""
+    """Rule 11 of queries, and the row of its failures about joined conditions: as other libraries write them."""
     number: Any = Order.number
     first: Any = Order.number == 1
     second: Any = Order.state == "open"
