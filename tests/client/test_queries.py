@@ -117,6 +117,10 @@ def test_a_page_of_many_documents_is_one_question_and_few_bytes(at: Behind, aske
         asked.clear()
         assert numbers(shop.waiting.page(50).items) == list(range(1, 51))
         assert asked == []
+        # So is the next one, although some of its keys have come already.
+        page = shop.waiting.page(50, after=page.next)
+        assert numbers(page.items) == list(range(51, 101))
+        assert [type(each) for each in asked] == [WatchSpan]
 
 
 # --- 17 to 20: what is tracked --------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 
 from headwater.cells.key_moves import KeyMoves
+from headwater.cells.span_records import KeyQuestion
 from headwater.store.collection_record import CollectionRecord, KeyMove, doc_of, id_of, keys_of, kind_of_index
 from headwater.sync.client_listener import SpanArrived, known_part
 from headwater.sync.frames import SpanKeys, WatchSpan
@@ -40,6 +41,12 @@ class KnownSpan:
         """Its keys in a span."""
         keys = self.keys or []
         return keys[bisect_left(keys, lo) : bisect_left(keys, hi)]
+
+    def is_short(self, question: KeyQuestion) -> bool:
+        """Whether it has less than the documents that are read next, and there may be more: one question brings all."""
+        if question.reverse:
+            return self.lo > question.lo and len(self.between(self.lo, question.hi)) < question.docs
+        return self.hi < question.hi and len(self.between(question.lo, self.hi)) < question.docs
 
     def take(self, key: bytes) -> bool:
         """A key is gone. Returns whether it was there, or may have been."""
