@@ -43,7 +43,7 @@ class KnownSpan:
         return keys[bisect_left(keys, lo) : bisect_left(keys, hi)]
 
     def become(self, keys: list[bytes]) -> tuple[list[bytes], list[bytes]]:
-        """All its keys are told. Returns those that are gone, and those that have come."""
+        """These are all its keys. Returns those that are gone, and those that have come."""
         old = self.keys or []
         before, after = set(old), set(keys)
         self.keys = keys
