@@ -13,10 +13,13 @@ from headwater.access.rights import Right
 from headwater.client import span_replica
 from headwater.client.server_link import ServerLink
 from headwater.errors import ConflictError, DuplicateError, NotFoundError, QueryError, RuleError
+from headwater.runtime.collection_records import deployed
+from headwater.store.collection_record import record_of
+from headwater.store.commit import SetDoc
 from headwater.sync.frames import WatchSpan
 from tests.client.query_shop import Draft, Order, Recipe, Shop, filled, heard, numbers, opened
 from tests.client.world import Behind, behind, storage_of
-from tests.server.running import settle_in
+from tests.server.running import settle_in, until
 
 
 @pytest.fixture
@@ -117,6 +120,10 @@ def test_a_page_of_many_documents_is_one_question_and_few_bytes(at: Behind, aske
         asked.clear()
         assert numbers(shop.waiting.page(50).items) == list(range(1, 51))
         assert asked == []
+        # So is the next one, although some of its keys have come already.
+        page = shop.waiting.page(50, after=page.next)
+        assert numbers(page.items) == list(range(51, 101))
+        assert [type(each) for each in asked] == [WatchSpan]
 
 
 # --- 17 to 20: what is tracked --------------------------------------------------------------------------------
@@ -437,3 +444,27 @@ def test_an_older_server_says_that_it_answers_no_queries(at: Behind, monkeypatch
         with pytest.raises(QueryError, match="does not answer queries: its version is older") as caught:
             shop.waiting.count()
         assert caught.value.code == "HW120"
+
+
+def test_documents_that_a_role_may_read_from_now_on_are_in_the_answers(at: Behind) -> None:
+    shop = Shop()
+    with opened(at, shop, "ann") as space:
+        Recipe(text="salt")
+        space.sync()
+        guest, token = Shop(), at.server.access.create(space="shop", can=Right.READ, actor="eve", roles=("guest",))[0]
+        with guest.app.open(at.straight, token=token, actor="eve") as there:
+            assert guest.recipes.order_by(Recipe.text)() == []
+            app = hw.App("shop")
+            declared = app.collection(Recipe, indexes=[Recipe.text], rules=[hw.allow("guest", read=True)]).declaration()
+            replica = storage_of(space)._replica
+            assert replica is not None
+            doc = declared.record.doc
+            record = deployed(record_of(doc, replica.read(doc)), declared)
+            replica.commit((SetDoc(doc, record.to_value()),))
+            space.sync()
+            until(lambda: [each.text for each in guest.recipes.order_by(Recipe.text)] == ["salt"], "it may read")
+            with space.transaction():
+                Recipe(text="pepper")
+            space.sync()
+            heard(there)
+            assert [each.text for each in guest.recipes.order_by(Recipe.text)] == ["pepper", "salt"]

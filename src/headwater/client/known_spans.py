@@ -9,6 +9,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 
 from headwater.cells.key_moves import KeyMoves
+from headwater.cells.span_records import KeyQuestion
 from headwater.store.collection_record import CollectionRecord, KeyMove, doc_of, id_of, keys_of, kind_of_index
 from headwater.sync.client_listener import SpanArrived, known_part
 from headwater.sync.frames import SpanKeys, WatchSpan
@@ -40,6 +41,19 @@ class KnownSpan:
         """Its keys in a span."""
         keys = self.keys or []
         return keys[bisect_left(keys, lo) : bisect_left(keys, hi)]
+
+    def become(self, keys: list[bytes]) -> tuple[list[bytes], list[bytes]]:
+        """These are all its keys. Returns those that are gone, and those that have come."""
+        old = self.keys or []
+        before, after = set(old), set(keys)
+        self.keys = keys
+        return [key for key in old if key not in after], [key for key in keys if key not in before]
+
+    def is_short(self, question: KeyQuestion) -> bool:
+        """Whether it has less than the documents that are read next, and there may be more: one question brings all."""
+        if question.reverse:
+            return self.lo > question.lo and len(self.between(self.lo, question.hi)) < question.docs
+        return self.hi < question.hi and len(self.between(question.lo, self.hi)) < question.docs
 
     def take(self, key: bytes) -> bool:
         """A key is gone. Returns whether it was there, or may have been."""
@@ -191,27 +205,21 @@ class KnownSpans:
                 # Requested by code that did not wait.
                 self.add(new_span(asked, answer))
             return [], []
-        if answer.at is None and asked.at is not None:
-            if span.keys is None:
-                moves.lose(span.index, span.lo, span.hi)
-                gone, came = [], []
-            else:
-                new = sorted(answer.keys)
-                before, after = set(span.keys), set(new)
-                gone = [key for key in span.keys if key not in after]
-                came = [key for key in new if key not in before]
-                lo, hi = known_part(asked, answer)
-                if (lo, hi) != (span.lo, span.hi):
-                    # More than one answer may have: what is beyond is not known any more.
-                    self.remove(span.number)
-                    moves.lose(span.index, span.lo, span.hi)
-                    span = KnownSpan(asked, lo, hi, new, answer.seq)
-                    self.add(span)
-                    return [], []
-                span.keys = new
-        else:
+        if span.keys is None and answer.at is None:
+            moves.lose(span.index, span.lo, span.hi)
+            gone, came = [], []
+        elif span.keys is None or (asked.known and answer.at is not None):
             gone = [key for key in answer.gone if span.take(key)]
             came = [key for key in answer.came if span.put(key)]
+        else:
+            lo, hi = known_part(asked, answer)
+            if (lo, hi) != (span.lo, span.hi):
+                # More than one answer may have: what is beyond is not known any more.
+                self.remove(span.number)
+                moves.lose(span.index, span.lo, span.hi)
+                self.add(KnownSpan(asked, lo, hi, sorted(answer.keys), answer.seq))
+                return [], []
+            gone, came = span.become(sorted(answer.keys))
         span.seq = max(span.seq, answer.seq)
         return gone, came
 

@@ -112,7 +112,7 @@ class SpanReplica(AttachedReplica):
         known = self.spans.first(
             question.index, question.lo, question.hi, reverse=question.reverse, docs=question.whole
         )
-        if known is not None:
+        if known is not None and not known.is_short(question):
             return None
         name = span_mark(question)
         if not self._asks:

@@ -145,7 +145,7 @@ class AsyncSpace(SpaceFacade):
         A server sends them in one answer, and the event loop goes on meanwhile. In a local space this does nothing.
 
         Args:
-            things: Cells, documents, lists, or addresses as text.
+            things: Cells, documents, lists, queries, or addresses as text.
 
         Raises:
             OfflineError: HW405. The server does not answer.

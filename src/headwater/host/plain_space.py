@@ -137,7 +137,7 @@ class Space(SpaceFacade):
         A server sends them in one answer, so that later reads do not wait. In a local space this does nothing.
 
         Args:
-            things: Cells, documents, lists, or addresses as text.
+            things: Cells, documents, lists, queries, or addresses as text.
 
         Raises:
             OfflineError: HW405. The server does not answer.

@@ -80,8 +80,10 @@ def pulled(docs: Iterable[frames.FoundDoc]) -> list[Item]:
 
 
 def documents_of(keys: frames.SpanKeys) -> list[Item]:
-    """The documents that came with keys: they are watched from now on."""
-    return [Brought(each.doc, StoredDocument(each.content, each.seq)) for each in keys.docs]
+    """The documents that came with keys, as of the answer: they are watched from now on."""
+    newer = {each.doc: each for each in keys.newer}
+    found = [newer.get(each.doc, each) for each in keys.docs]
+    return [Brought(each.doc, StoredDocument(each.content, each.seq)) for each in found]
 
 
 def moved(new: frames.Written, branch: BranchId) -> tuple[Shift, ...]:

@@ -25,6 +25,8 @@ class SessionSpans:
         self.known: dict[int, WatchSpan] = {}
         # The place up to which each was known when the connection was lost.
         self._at: dict[int, Seq] = {}
+        # Those that had no key: perhaps because the session may not read them, which may change while it is away.
+        self._empty: set[int] = set()
         # They are to be asked for when the missed documents have come; and the answers that are missing.
         self._is_due = False
         self._open: set[int] = set()
@@ -80,7 +82,7 @@ class SessionSpans:
 
     def _again(self, number: int, span: WatchSpan, seq: Seq) -> WatchSpan:
         limit = 0 if span.limit == 0 else None
-        return replace(span, limit=limit, at=self._at.get(number, seq), known=True)
+        return replace(span, limit=limit, at=self._at.get(number, seq), known=number not in self._empty)
 
     def lose(self, number: int, error: HeadwaterError) -> list[Item]:
         """One is not known any more."""
@@ -96,22 +98,27 @@ class SessionSpans:
         asked = self._again(keys.number, known, seq)
         self._open.discard(keys.number)
         self._at[keys.number] = keys.seq
-        self._narrow(known, keys)
+        self._narrow(known, keys, is_whole=not asked.known or keys.at is None)
         return [*documents_of(keys), arrived(asked, keys), up_to(keys.seq, self._branch)]
 
     def take(self, asked: WatchSpan, keys: SpanKeys) -> list[Item]:
         """The answer to a question. A reader that waits has the documents as of the place that it has named."""
-        self._narrow(replace(asked, at=None, known=False), keys)
+        self._narrow(replace(asked, at=None, known=False), keys, is_whole=not asked.known)
         docs = [] if asked.at is not None else documents_of(keys)
         return [*docs, *pulled(keys.newer), arrived(asked, keys), up_to(keys.seq, self._branch)]
 
-    def _narrow(self, span: WatchSpan, keys: SpanKeys) -> None:
+    def _narrow(self, span: WatchSpan, keys: SpanKeys, *, is_whole: bool) -> None:
         lo, hi = known_part(span, keys)
         self.known[keys.number] = replace(span, number=keys.number, lo=lo, hi=hi)
+        if keys.keys or keys.came:
+            self._empty.discard(keys.number)
+        elif is_whole and span.limit != 0:
+            self._empty.add(keys.number)
 
     def release(self, numbers: Iterable[int], *, is_live: bool) -> None:
         """Stop watching some."""
         gone = tuple([number for number in numbers if self.known.pop(number, None) is not None])
+        self._empty.difference_update(gone)
         # One whose answer is on its way is released when it arrives.
         sent = tuple([number for number in gone if number not in self._open])
         self._open.difference_update(gone)
