@@ -46,6 +46,15 @@ PULSE_S: Final = 0.016
 REST: Final = 20
 """The pause after a look, in durations of the look: watching costs the program a twentieth at most."""
 
+SLOW_S: Final = 0.05
+"""Seconds from which an answer is slow: it reads very many documents or functions."""
+
+SLOW_REST: Final = 20
+"""The pause after a slow answer, in durations of the answer."""
+
+QUICK_REST: Final = 2
+"""The same after a quick one, most of which is spent in the Studio itself."""
+
 BUSY_S: Final = 0.3
 """Seconds after which a running function is named."""
 
@@ -66,6 +75,13 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
     record: bytes | None
     """None: nothing has changed since the given mark, or the program has ended and the last record stays."""
     view: object = None
+    took_s: float = 0.0
+    """Seconds that the answer took; 0: another tab had asked the same."""
+
+    @property
+    def rest_s(self) -> float:
+        """Seconds to wait before the same question: a slow answer holds the store, or the program."""
+        return self.took_s * (SLOW_REST if self.took_s > SLOW_S else QUICK_REST)
 
 
 class SpaceFeed:
@@ -270,17 +286,19 @@ class SpaceFeed:
         if mark and mark == self._mark:
             return self._answered(None, None)
         key = msgspec.json.encode(question)
-        known = self._remembered.get(key)
+        known, took_s = self._remembered.get(key), 0.0
         if known is None or known[0] != self._mark:
+            begin = machine().monotonic()
             view = self._answers.answer(self._reached(), question, seq=self._seq)
             known = self._mark, msgspec.json.encode(view), view
+            took_s = machine().monotonic() - begin
             self._remembered.pop(key, None)
             while len(self._remembered) >= _REMEMBERED:
                 del self._remembered[next(iter(self._remembered))]
             self._remembered[key] = known
-        return self._answered(known[1], known[2])
+        return self._answered(known[1], known[2], took_s)
 
-    def _answered(self, record: bytes | None, view: object) -> Answered:
+    def _answered(self, record: bytes | None, view: object, took_s: float = 0.0) -> Answered:
         return Answered(
             mark=self._mark,
             seq=self._seq,
@@ -289,6 +307,7 @@ class SpaceFeed:
             busy=self._busy,
             record=record,
             view=view,
+            took_s=took_s,
         )
 
     def _why_not(self, deed: Acted) -> str:
