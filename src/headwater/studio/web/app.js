@@ -123,6 +123,7 @@ function followSpace() {
   app.ask({ type: "branches" }).then((found) => fillPick(branches, found.branches.map((each) => each.name), app.place().branch ?? "main"), () => fillPick(branches, [], ""));
   fillPick(spaces, app.welcome.spaces ?? [], app.place().space ?? app.welcome.spaces?.[0]);
   spaceName.hidden = !spaces.hidden;
+  spaceName.textContent = app.place().space ?? app.welcome.spaces?.[0] ?? "";
 }
 app.branchesChanged = () => { if (followed) followed.key = ""; followSpace(); };
 const TONES = { workflows: "waiting" };
