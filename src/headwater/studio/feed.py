@@ -43,6 +43,9 @@ CLOSED_POLL_S: Final = 0.25
 PULSE_S: Final = 0.016
 """Seconds between two looks that the program asks for: a screen draws no more often."""
 
+FRESH_S: Final = 0.01
+"""Seconds for which a mark counts: a change and the answers that follow from it take one."""
+
 REST: Final = 20
 """The pause after a look, in durations of the look: watching costs the program a twentieth at most."""
 
@@ -104,6 +107,7 @@ class SpaceFeed:
         self._busy_since = 0.0
         self._has_acted = False
         self._changed_at = 0.0
+        self._pulsed_at = 0.0
         self._look_s = 0.0
         self._remembered: dict[bytes, tuple[str, bytes, object]] = {}
         self._recording = Recording(lambda record: host.follow(login, space, record))
@@ -244,6 +248,7 @@ class SpaceFeed:
     def _pulse(self) -> None:
         """Read the mark, the newest commit and whether it is live."""
         inspector = self._reached()
+        self._pulsed_at = machine().monotonic()
         pulse = inspector.ask(GetPulse())
         state = self._host.state(self._login, self._space) if self._live != "live" or not inspector.is_live else "live"
         if state == "closed" and self._live in ("live", "ended"):
@@ -256,7 +261,7 @@ class SpaceFeed:
         elif now - self._busy_since > BUSY_S:
             self._busy = running
 
-    def _answer(self, question: StudioQuestion, mark: str) -> Answered:  # noqa: PLR0911  # one for each source of answers
+    def _answer(self, question: StudioQuestion, mark: str) -> Answered:  # noqa: C901, PLR0911  # one for each source
         if isinstance(question, IntentQuestion):
             of_host = self._host.intents.get(str(question.deed.__struct_config__.tag))
             why_not = self._why_not(question.deed)
@@ -280,7 +285,8 @@ class SpaceFeed:
         if isinstance(question, Spaces):
             view = spaces(self._host, self._login, question)
             return self._answered(msgspec.json.encode(view), view)
-        self._pulse()
+        if self._live != "live" or machine().monotonic() - self._pulsed_at > FRESH_S:
+            self._pulse()
         if self._live == "ended" and is_of_functions(question):
             return self._answered(None, None)
         if mark and mark == self._mark:
