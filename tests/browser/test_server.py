@@ -63,19 +63,22 @@ def test_the_server_screen_makes_a_token_shows_it_once_and_revokes_it(browser: B
         expect(page.locator("main")).to_contain_text("1 document")
         page.goto(f"{address(server)}/studio/#/server?tab=tokens")
         page.get_by_role("button", name="Create a token").click()
-        page.get_by_label("Actor").fill("eve")
+        page.get_by_label("Actor").fill("zoe")
         page.get_by_role("button", name="Create", exact=True).click()
-        expect(page.locator("body")).to_contain_text("it is shown once")
-        made = next(each for each in server.access.ls() if each.actor == "eve")
+        sentence = "Create a token that can read the space home as zoe; it expires after 30d"
+        expect(page.get_by_role("dialog").last).to_contain_text(sentence)
+        page.get_by_role("dialog").last.get_by_role("button", name="Create token").click()
+        expect(page.get_by_role("dialog").last).to_contain_text("Copy it now")
+        made = next(each for each in server.access.ls() if each.actor == "zoe")
         secret = page.locator("body").inner_text().partition("hw_")[2][:43]
         assert server.access.with_token(f"hw_{secret}") == made
         page.reload()
-        expect(page.locator("main")).to_contain_text("eve")
+        expect(page.locator("main")).to_contain_text("zoe")
         assert "hw_" not in page.locator("body").inner_text()
-        row = page.get_by_role("row").filter(has_text="eve")
+        row = page.get_by_role("row").filter(has_text="zoe")
         row.get_by_role("button", name="Revoke").click()
         page.get_by_role("dialog").get_by_role("button", name=f"Revoke {made.id}").click()
-        expect(page.locator("main")).not_to_contain_text("eve")
+        expect(page.locator("main")).not_to_contain_text("zoe")
         assert made not in server.access.ls()
 
 
@@ -93,6 +96,7 @@ def test_a_backup_is_downloaded_and_opens(browser: Browser, server: Server, tmp_
         page.goto(f"{address(server)}/studio/#/server")
         with page.expect_download() as download:
             page.get_by_role("button", name="Download backup").click()
+            page.get_by_role("dialog").get_by_role("button", name="Download").click()
         download.value.save_as(tmp_path / "copy.db")
         assert download.value.suggested_filename == "home.db"
     with open_space(str(tmp_path / "copy.db"), create=False) as storage:
