@@ -56,7 +56,7 @@ def test_owner_creates_and_revokes_a_token_on_the_screen_of_the_server(tmp_path:
         log_in(other, server, secret)
         expect(other.locator("#connection")).to_have_text("Live")
         rows.filter(has_text="ann").get_by_role("button", name="Revoke").click()
-        page.get_by_role("dialog").get_by_role("button", name="Revoke", exact=True).click()
+        page.locator("dialog:has(#dialog-title) button.risky").click()
         expect(other.get_by_role("heading", name="Headwater Studio")).to_be_visible()
         page.get_by_role("link", name="Audit log").click()
         expect(page.locator("main")).to_contain_text("chain verified")

@@ -77,7 +77,7 @@ def test_the_server_screen_makes_a_token_shows_it_once_and_revokes_it(browser: B
         assert "hw_" not in page.locator("body").inner_text()
         row = page.get_by_role("row").filter(has_text="zoe")
         row.get_by_role("button", name="Revoke").click()
-        page.get_by_role("dialog").get_by_role("button", name=f"Revoke {made.id}").click()
+        page.get_by_role("dialog").get_by_role("button", name=f"Revoke {made.id}", exact=True).click()
         expect(page.locator("main")).not_to_contain_text("zoe")
         assert made not in server.access.ls()
 
@@ -96,7 +96,7 @@ def test_a_backup_is_downloaded_and_opens(browser: Browser, server: Server, tmp_
         page.goto(f"{address(server)}/studio/#/server")
         with page.expect_download() as download:
             page.get_by_role("button", name="Download backup").click()
-            page.get_by_role("dialog").get_by_role("button", name="Download").click()
+            page.get_by_role("dialog").get_by_role("button", name="Download", exact=True).click()
         download.value.save_as(tmp_path / "copy.db")
         assert download.value.suggested_filename == "home.db"
     with open_space(str(tmp_path / "copy.db"), create=False) as storage:
