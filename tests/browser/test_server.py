@@ -14,6 +14,8 @@ from headwater.server.server import Server
 from tests.server.running import client, settle_in, token_for, write
 from tests.studio.pages import studio_served
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
