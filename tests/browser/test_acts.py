@@ -38,7 +38,7 @@ class Acting:
 
     def agree(self, button: str) -> None:
         """Press the button of the dialog, after its sentence."""
-        dialog = self.page.get_by_role("dialog").last
+        dialog = self.page.locator("dialog:has(#dialog-title)").last  # not the one with fields
         expect(dialog.locator("p").first).not_to_be_empty()
         dialog.get_by_role("button", name=button, exact=True).click()
 

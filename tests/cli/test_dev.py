@@ -39,7 +39,9 @@ class Developed:
     def printed(self) -> str:
         """The next line of the app."""
         assert self.process.stdout is not None
-        return self.process.stdout.readline()
+        line = self.process.stdout.readline()
+        assert line, "it has ended"
+        return line
 
     def said(self, words: str) -> str:
         """The next line beside the output that has these words."""

@@ -107,7 +107,7 @@ def test_history_of_a_served_space_is_that_of_its_file(run: Run, at_server: str)
 
 
 def test_commands_about_the_file_itself_say_so(run: Run, at_server: str) -> None:
-    for command in (["verify"], ["compact"], ["export"], ["branches"], ["diff", "1", "2"]):
+    for command in (["verify"], ["compact"], ["export"], ["diff", "1", "2"]):
         assert "needs the file itself" in run(*command, "--url", at_server, exit=2).stderr
 
 

@@ -7,12 +7,17 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
+import click
+import msgspec
 import pytest
 
+from headwater.cli.main import cli
 from headwater.host.system_clock import SystemClock
+from headwater.inspect.workflow_records import RunAction, WorkflowAction
 from headwater.studio.deed_words import words_of
-from headwater.studio.deeds import DEEDS
+from headwater.studio.deeds import DEEDS, Acted
 from tests.studio.locally import command, entered, local_page, studio_of
 from tests.studio.pages import PageClient
 from tests.studio.shop import Shop, ignore, make_shop
@@ -87,6 +92,7 @@ def test_delete_and_put_back(page: PageClient) -> None:
     assert "deleted" in page.do("delete", address="extra")["sentence"]
     assert not page.ask("document", address="extra")["exists"]
     done = page.do("restore", address="extra", at=seq)
+    assert "headwater set extra '{\"a\":[1,2]}' --create" in done["command"]
     assert json.loads(page.ask("document", address="extra")["value"]["text"]) == {"a": [1, 2]}
     assert page.ask("history", address="extra")["changes"][0]["seq"] == done["seq"]
 
@@ -128,7 +134,9 @@ def test_a_failed_event_is_delivered_again_sent_with_changes_and_dropped(page: P
     event = page.ask("events")["events"][0]["event"]
     assert page.ask("event", event=event)["may_redeliver"]
     assert "delivered again" in page.do("event", act="redeliver", event=event)["sentence"]
-    assert "was sent to shop.add" in page.do("resend", event=event, fields='{"amount": 9}')["sentence"]
+    again = page.do("resend", event=event, fields='{"amount": 9}')
+    assert "was sent to shop.add" in again["sentence"]
+    assert again["command"].startswith("headwater send shop.add --json")
     assert shop.counted.value == 10
     assert "dropped" in page.do("event", act="drop", event=event)["sentence"]
     assert page.ask("events")["total"] == 0
@@ -281,13 +289,45 @@ _DEEDS = {
 
 @pytest.mark.parametrize("tag", _DEEDS)
 def test_what_a_deed_is_about_to_do_is_a_sentence(tag: str) -> None:
-    words = words_of(DEEDS[tag](**_DEEDS[tag]))
+    words = words_of(made(tag, **_DEEDS[tag]))
     assert words.sentence.endswith(".")
     assert words.sentence[0].isupper() or words.sentence.split()[0].isascii()
     assert words.button
 
 
+def made(tag: str, **fields: object) -> Acted:
+    """A deed, as a page sends it."""
+    return msgspec.convert({"type": tag, **fields}, DEEDS[tag])
+
+
+def parsed(words: tuple[str, ...]) -> None:
+    """Let click read a command, without carrying it out. Raises UsageError."""
+    command: click.Command = cli
+    context = cli.make_context("headwater", list(words))
+    while isinstance(command, click.Group):
+        rest = [*context._protected_args, *context.args]  # what follows the name of a group
+        name, found, rest = command.resolve_command(context, rest)
+        assert found is not None
+        command = found
+        context = command.make_context(name, rest, parent=context)
+
+
+@pytest.mark.parametrize("tag", sorted({*_DEEDS} - {"refetch", "restore", "resend"}))
+def test_the_command_of_a_deed_can_be_typed(tag: str) -> None:
+    parsed(words_of(made(tag, **_DEEDS[tag])).command)
+
+
+@pytest.mark.parametrize("act", get_args(RunAction))
+def test_the_command_of_a_decision_can_be_typed(act: str) -> None:
+    parsed(words_of(made("run", act=act, number=3, text="1", reason="seen")).command)
+
+
+@pytest.mark.parametrize("act", get_args(WorkflowAction))
+def test_the_command_about_a_workflow_can_be_typed(act: str) -> None:
+    parsed(words_of(made("workflow", act=act, workflow="w")).command)
+
+
 def test_what_does_not_come_back_is_asked_about_first() -> None:
-    asked = {tag for tag, fields in _DEEDS.items() if words_of(DEEDS[tag](**fields)).asks}
+    asked = {tag for tag, fields in _DEEDS.items() if words_of(made(tag, **fields)).asks}
     assert {"delete", "event", "run", "workflow", "input", "merge"} <= asked
     assert "set" not in asked

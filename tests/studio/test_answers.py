@@ -145,7 +145,7 @@ def test_commits_are_paged_and_name_their_documents(place: Place) -> None:
 
 def test_branches_are_those_of_branches(place: Place) -> None:
     found = place.page.ask("branches")["branches"]
-    assert [row["name"] for row in found] == ["main"]
+    assert [row["name"] for row in found] == [row["branch"] for row in command("branches", "--url", place.file)]
 
 
 def test_the_graph_has_a_box_for_each_function_and_one_for_many(place: Place) -> None:

@@ -9,7 +9,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from headwater.inspect.function_records import GetChanges, GetGraph
 from headwater.inspect.live_inspector import LiveInspector
 from headwater.inspect.sockets import socket_registry
 from headwater.studio import Studio
+from headwater.studio.feed import Answered
 from headwater.studio.local_server import LocalStudioServer
 from tests.studio.locally import entered, local_page, studio_of
 from tests.studio.pages import PageClient, page_of
@@ -140,6 +141,39 @@ def test_a_program_that_is_not_looked_at_makes_no_record_and_calls_nothing(shop:
     looks = opening.changes.looks
     shop.counted.value = 4
     assert opening.changes.looks == looks
+
+
+def runs_of(file: str, *, watched: bool) -> list[tuple[str, tuple[str, ...]]]:
+    """The runs of the same program, in their order, with their causes."""
+    made = make_shop()
+    with ExitStack() as stack:
+        stack.enter_context(made.app.open(file, on_error=ignore))
+        until(lambda: socket_registry().sockets, "the socket is there")
+        [opening] = next(iter(socket_registry().sockets.values())).openings
+        scheduler = opening.space.scheduler
+        if watched:
+            page = stack.enter_context(local_page(file))
+            page.watch("graph")
+            page.watch("overview")
+            until(lambda: scheduler.inspect._trace.passed is not None, "the Studio asks")
+        scheduler.set_trace_enabled("started", True)
+        for number in range(2, 30):
+            made.counted.value = number * 50
+            made.add.send(1).result()
+        return [(record.node, record.causes) for record in scheduler.get_trace("started")]  # type: ignore[attr-defined]
+
+
+def test_a_studio_changes_neither_what_runs_nor_the_order(tmp_path: Path) -> None:
+    alone = runs_of(str(tmp_path / "alone.db"), watched=False)
+    assert len(alone) > 100
+    assert runs_of(str(tmp_path / "watched.db"), watched=True) == alone
+
+
+def test_a_slow_answer_is_asked_for_rarely() -> None:
+    facts = {"mark": "", "seq": 0, "at_ms": 0, "live": "live", "busy": "", "record": b"{}"}
+    assert Answered(**facts, took_s=0.2).rest_s == pytest.approx(4.0)  # type: ignore[arg-type]
+    assert Answered(**facts, took_s=0.004).rest_s < 0.01  # type: ignore[arg-type]
+    assert Answered(**facts).rest_s == 0  # type: ignore[arg-type]
 
 
 def test_only_changed_functions_are_read_again(shop: Shop) -> None:

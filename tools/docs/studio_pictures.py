@@ -1,7 +1,7 @@
 """Pictures of the Studio for the documentation, made from the real page.
 
-`python -m tools.docs.studio_pictures` writes docs/assets/studio-SCREEN-THEME.png. It takes Chromium, and Playwright of the
-development environment. The program is the one of the tests in a browser.
+`python -m tools.docs.studio_pictures` writes docs/assets/studio-SCREEN-THEME.png. It takes Chromium, and the Playwright
+of the development environment. The program is that of the tests in a browser.
 """
 
 from __future__ import annotations

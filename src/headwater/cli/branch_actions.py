@@ -14,6 +14,7 @@ from headwater.host.space_files import open_space
 from headwater.host.storage import Storage
 from headwater.host.whole_files import RefusalError, check_free, unfinished
 from headwater.inspect.lookup import find_branch
+from headwater.inspect.space_records import ListBranches
 from headwater.store.commit import Committed, Conflict, Refused, Verdict
 from headwater.values.ids import Seq
 from headwater.values.text import count_text
@@ -32,17 +33,9 @@ def verdict_seq(verdict: Verdict | None) -> Seq:
 
 def list_branches(*, target: Target, form: Form) -> None:
     """Carry out `branches`."""
-    with target.open() as storage:
-        rows = storage.call(lambda engine: list(engine.documents.branches.values()))
-    records = [
-        {
-            "branch": row.name,
-            "from": row.parent,
-            "at": None if row.parent is None else row.fork_seq,
-            "merged": list(dict.fromkeys(source for source, _, _ in row.merges)),
-        }
-        for row in rows
-    ]
+    with target.inspector() as inspector:
+        rows = inspector.ask(ListBranches())
+    records = [{"branch": row.branch, "from": row.parent, "at": row.at, "merged": list(row.merged)} for row in rows]
     show(records, BRANCH, form, empty="no branches")
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import msgspec
+
 from headwater.errors import ConflictError, NotFoundError, UsageError
 from headwater.inspect.command_sentences import input_sentence, publish_sentence, run_sentence, workflow_sentence
 from headwater.inspect.declared_records import RefetchResource
@@ -26,24 +28,42 @@ EVENT_MS: Final = 5000.0
 
 def carry_out(inspector: Inspector, deed: deeds.Acted, *, actor: str, place: str) -> DeedReport:
     """Carry out a deed of a person. `place`: the URL, for the command line of the same deed."""
+    deed = _resolved(inspector, deed)
     sentence, seq, opens = _done(inspector, deed, actor)
     return DeedReport(sentence=sentence, command=words_of(deed).line(place), seq=seq, opens=opens)
 
 
-def _done(inspector: Inspector, deed: deeds.Acted, actor: str) -> tuple[str, int, str]:  # noqa: C901, PLR0911, PLR0912  # one for each
+def _resolved(inspector: Inspector, deed: deeds.Acted) -> deeds.Acted:
+    """The deed that does what another one means: an old value is set, and changed fields are sent."""
+    place = {"space": deed.space, "branch": deed.branch}
+    match deed:
+        case deeds.RestoreDeed():
+            same = {"address": deed.address, "unless_after": deed.unless_after, "force": deed.force}
+            try:
+                value = inspector.ask(GetValue(address=deed.address, at=deed.at)).value
+            except NotFoundError:
+                # It did not exist then: putting that back deletes it.
+                return deeds.DeleteDeed(**same, **place)  # type: ignore[arg-type]  # the fields above
+            text = msgspec.json.encode(value).decode()
+            # What was there once is put back also if no app has declared it.
+            return deeds.SetDeed(text=text, create=True, **same, **place)  # type: ignore[arg-type]  # likewise
+        case deeds.ResendDeed():
+            failed = inspector.ask(ShowEvent(event=deed.event))
+            handler = failed.handler.removesuffix("()") or failed.stream
+            if not handler:
+                raise UsageError(f"{deed.event} has no handler that it could be sent to again", event=deed.event)
+            return deeds.SendDeed(handler=handler, fields=deed.fields, **place)
+        case _:
+            return deed
+
+
+def _done(inspector: Inspector, deed: deeds.Acted, actor: str) -> tuple[str, int, str]:  # noqa: PLR0911  # one for each
     """The sentence, the commit, and what to open."""
     match deed:
         case deeds.SetDeed():
             return _set(inspector, deed, parse_json(deed.text))
         case deeds.DeleteDeed():
             return _set(inspector, deed, MISSING)
-        case deeds.RestoreDeed():
-            try:
-                value: object = inspector.ask(GetValue(address=deed.address, at=deed.at)).value
-            except NotFoundError:
-                # It did not exist then: putting that back deletes it.
-                value = MISSING
-            return _set(inspector, deed, value)
         case deeds.ForkDeed():
             made = inspector.do(ChangeBranch(action="fork", name=deed.name, at=deed.at))
             return f"branch {deed.name} starts from {deed.branch} at {made.at}", made.seq, ""
@@ -55,12 +75,6 @@ def _done(inspector: Inspector, deed: deeds.Acted, actor: str) -> tuple[str, int
             return _sent(
                 inspector, SendEvent(handler=deed.handler, fields=deed.fields, name=deed.id, timeout_ms=EVENT_MS)
             )
-        case deeds.ResendDeed():
-            failed = inspector.ask(ShowEvent(event=deed.event))
-            handler = failed.handler.removesuffix("()") or failed.stream
-            if not handler:
-                raise UsageError(f"{deed.event} has no handler that it could be sent to again", event=deed.event)
-            return _sent(inspector, SendEvent(handler=handler, fields=deed.fields, timeout_ms=EVENT_MS))
         case deeds.RefetchDeed():
             resource = inspector.do(RefetchResource(node=deed.resource))
             return f"{resource.label} is requested now", 0, ""
@@ -80,8 +94,7 @@ def _set(inspector: Inspector, deed: Any, value: object) -> tuple[str, int, str]
         SetValue(
             address=deed.address,
             value=value,
-            # What was there once is put back also if no app has declared it.
-            create=getattr(deed, "create", isinstance(deed, deeds.RestoreDeed)),
+            create=getattr(deed, "create", False),
             make_space=False,
             force=deed.force,
             unless_after=deed.unless_after,

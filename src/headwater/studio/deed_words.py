@@ -65,7 +65,12 @@ def words_of(deed: deeds.Acted) -> Words:  # noqa: PLR0911  # one for each deed
             return Words(
                 button="Store",
                 sentence=f"{deed.address} becomes {_short(deed.text)}; it {verb} as one commit.",
-                command=("set", deed.address, deed.text, *(("--force",) if deed.force else ()), *on),
+                command=(
+                    *("set", deed.address, deed.text),
+                    *(("--create",) if deed.create else ()),
+                    *(("--force",) if deed.force else ()),
+                    *on,
+                ),
                 asks=deed.force,
             )
         case deeds.DeleteDeed():
@@ -79,7 +84,7 @@ def words_of(deed: deeds.Acted) -> Words:  # noqa: PLR0911  # one for each deed
             return Words(
                 button="Put back",
                 sentence=f"{deed.address} becomes what it was at commit {deed.at}, as a new commit.",
-                command=("get", deed.address, "--at", str(deed.at), *on),
+                command=(),
             )
         case deeds.ForkDeed():
             at = "now" if deed.at is None else f"at commit {deed.at}"
@@ -127,7 +132,7 @@ def words_of(deed: deeds.Acted) -> Words:  # noqa: PLR0911  # one for each deed
                 button="Send again with changes",
                 sentence=f"A new event with this payload is sent to the handler of {deed.event}; "
                 "the failed one stays until it is dropped.",
-                command=("send", "HANDLER", "--json", deed.fields),
+                command=(),
             )
         case _:
             return _other_words(deed)

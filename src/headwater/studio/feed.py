@@ -43,8 +43,20 @@ CLOSED_POLL_S: Final = 0.25
 PULSE_S: Final = 0.016
 """Seconds between two looks that the program asks for: a screen draws no more often."""
 
+FRESH_S: Final = 0.01
+"""Seconds for which a mark counts: a change and the answers that follow from it take one."""
+
 REST: Final = 20
 """The pause after a look, in durations of the look: watching costs the program a twentieth at most."""
+
+SLOW_S: Final = 0.05
+"""Seconds from which an answer is slow: it reads very many documents or functions."""
+
+SLOW_REST: Final = 20
+"""The pause after a slow answer, in durations of the answer."""
+
+QUICK_REST: Final = 2
+"""The same after a quick one, most of which is spent in the Studio itself."""
 
 BUSY_S: Final = 0.3
 """Seconds after which a running function is named."""
@@ -66,6 +78,13 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
     record: bytes | None
     """None: nothing has changed since the given mark, or the program has ended and the last record stays."""
     view: object = None
+    took_s: float = 0.0
+    """Seconds that the answer took; 0: another tab had asked the same."""
+
+    @property
+    def rest_s(self) -> float:
+        """Seconds to wait before the same question: a slow answer holds the store, or the program."""
+        return self.took_s * (SLOW_REST if self.took_s > SLOW_S else QUICK_REST)
 
 
 class SpaceFeed:
@@ -88,6 +107,7 @@ class SpaceFeed:
         self._busy_since = 0.0
         self._has_acted = False
         self._changed_at = 0.0
+        self._pulsed_at = 0.0
         self._look_s = 0.0
         self._remembered: dict[bytes, tuple[str, bytes, object]] = {}
         self._recording = Recording(lambda record: host.follow(login, space, record))
@@ -228,6 +248,7 @@ class SpaceFeed:
     def _pulse(self) -> None:
         """Read the mark, the newest commit and whether it is live."""
         inspector = self._reached()
+        self._pulsed_at = machine().monotonic()
         pulse = inspector.ask(GetPulse())
         state = self._host.state(self._login, self._space) if self._live != "live" or not inspector.is_live else "live"
         if state == "closed" and self._live in ("live", "ended"):
@@ -240,7 +261,7 @@ class SpaceFeed:
         elif now - self._busy_since > BUSY_S:
             self._busy = running
 
-    def _answer(self, question: StudioQuestion, mark: str) -> Answered:  # noqa: PLR0911  # one for each source of answers
+    def _answer(self, question: StudioQuestion, mark: str) -> Answered:  # noqa: C901, PLR0911  # one for each source
         if isinstance(question, IntentQuestion):
             of_host = self._host.intents.get(str(question.deed.__struct_config__.tag))
             why_not = self._why_not(question.deed)
@@ -264,23 +285,26 @@ class SpaceFeed:
         if isinstance(question, Spaces):
             view = spaces(self._host, self._login, question)
             return self._answered(msgspec.json.encode(view), view)
-        self._pulse()
+        if self._live != "live" or machine().monotonic() - self._pulsed_at > FRESH_S:
+            self._pulse()
         if self._live == "ended" and is_of_functions(question):
             return self._answered(None, None)
         if mark and mark == self._mark:
             return self._answered(None, None)
         key = msgspec.json.encode(question)
-        known = self._remembered.get(key)
+        known, took_s = self._remembered.get(key), 0.0
         if known is None or known[0] != self._mark:
+            begin = machine().monotonic()
             view = self._answers.answer(self._reached(), question, seq=self._seq)
             known = self._mark, msgspec.json.encode(view), view
+            took_s = machine().monotonic() - begin
             self._remembered.pop(key, None)
             while len(self._remembered) >= _REMEMBERED:
                 del self._remembered[next(iter(self._remembered))]
             self._remembered[key] = known
-        return self._answered(known[1], known[2])
+        return self._answered(known[1], known[2], took_s)
 
-    def _answered(self, record: bytes | None, view: object) -> Answered:
+    def _answered(self, record: bytes | None, view: object, took_s: float = 0.0) -> Answered:
         return Answered(
             mark=self._mark,
             seq=self._seq,
@@ -289,6 +313,7 @@ class SpaceFeed:
             busy=self._busy,
             record=record,
             view=view,
+            took_s=took_s,
         )
 
     def _why_not(self, deed: Acted) -> str:

@@ -44,28 +44,28 @@ class Sight:
 
     def seen(self, inspector: Inspector, app: str = "") -> SeenFunctions:
         """The snapshots of all openings, or of that of one app, as one."""
+        known = self._seen.get(app)
+        if known is not None and inspector.is_live:
+            [view, *others] = inspector.ask(GetChanges(look=known[2])) or (None,)
+            is_same = view is not None and not others and view.structure == known[1]
+            if view is not None and is_same and view.pid == known[0].openings[0].pid:
+                found = _merged(known[0], view)
+                self._seen[app] = found, known[1], view.look
+                return found
+        self._seen.pop(app, None)
+        # Before the snapshot: what changes between the two is read again.
+        views = self._first_look(inspector)
+        found = self._fresh(inspector, app)
+        if len(views) == 1:
+            self._seen[app] = found, views[0].structure, views[0].look
+        return found
+
+    def _first_look(self, inspector: Inspector) -> tuple[ChangesView, ...]:
         try:
-            looks = {view.label: view for view in inspector.ask(GetChanges())} if inspector.is_live else {}
+            return inspector.ask(GetChanges()) if inspector.is_live else ()
         except HeadwaterError:
             # An older program.
-            looks = {}
-        if len(looks) != 1:
-            self._seen.clear()
-            return self._fresh(inspector, app)
-        [look] = looks.values()
-        known = self._seen.get(app)
-        if known is None or known[1] != look.structure or known[0].openings[0].pid != look.pid:
-            found = self._fresh(inspector, app)
-            self._seen = {app: (found, look.structure, look.look)}
-            return found
-        # The nodes that changed between the two looks are in the second.
-        views = inspector.ask(GetChanges(look=known[2]))
-        if len(views) != 1 or views[0].structure != known[1]:
-            self._seen.clear()
-            return self._fresh(inspector, app)
-        found = _merged(known[0], views[0])
-        self._seen[app] = found, known[1], views[0].look
-        return found
+            return ()
 
     def _fresh(self, inspector: Inspector, app: str) -> SeenFunctions:
         self._shapes += 1

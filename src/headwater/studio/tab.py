@@ -264,9 +264,11 @@ class Tab:
             else:
                 await self._delta(number, watch, found)
             while True:
+                await asyncio.sleep(found.rest_s)
                 await watch.changed.wait()
                 watch.changed.clear()
-                await self._delta(number, watch, await self._answered(watch.question, ""))
+                found = await self._answered(watch.question, "")
+                await self._delta(number, watch, found)
         except Exception as error:  # noqa: BLE001  # a question must not end the tab
             await self._write(_trouble(error, number))
             self._watches.pop(number, None)

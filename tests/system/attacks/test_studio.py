@@ -21,11 +21,14 @@ from headwater.access.rights import Right
 from headwater.host.space_files import locate, open_space
 from headwater.inspect.document_records import SetValue
 from headwater.inspect.stored_inspector import StoredInspector
-from headwater.studio import limits, logins, site
+from headwater.machine import machine
+from headwater.server import authenticator
+from headwater.server.server_limits import GUESSES_BURST
+from headwater.studio import feed, limits, logins, site
 from headwater.studio.deeds import DEEDS
-from headwater.studio.page_frames import SUBPROTOCOL
 from headwater.studio.local_host import FileHost
 from headwater.studio.local_server import LocalStudioServer
+from headwater.studio.page_frames import SUBPROTOCOL
 from headwater.studio.static_files import static_files
 from tests.server.running import settle_in
 from tests.studio.pages import PageClient, page_of, studio_served
@@ -189,9 +192,11 @@ def test_guesses_of_a_token_are_limited_at_the_login_as_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settle_in(tmp_path, monkeypatch)
+    # However long the guesses take.
+    monkeypatch.setattr(authenticator, "GUESSES_PER_S", 0.0)
     with studio_served(tmp_path / "spaces") as server:
         said = []
-        for _ in range(25):
+        for _ in range(GUESSES_BURST + 2):
             with page_of(server.url) as page:
                 said.append(page.enter(token="hw_" + "A" * 43)["message"])
         assert "not known here" in said[0]
@@ -353,7 +358,9 @@ def test_tabs_and_watched_questions_are_no_more_than_a_bound(studio: Studio, mon
             assert other.code() == 4429
 
 
-def test_questions_without_end_end_the_connection(studio: Studio) -> None:
+def test_questions_without_end_end_the_connection(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
+    # None is answered in time.
+    monkeypatch.setattr(feed.SpaceFeed, "ask", lambda *_: machine().future())
     with page_of(studio.url, **studio.right()) as page:
         # It may be closed before the last one.
         with suppress(ConnectionClosed):

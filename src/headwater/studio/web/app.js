@@ -117,12 +117,13 @@ function followSpace() {
   followed = { key, end: app.watch({ type: "overview" }, (record) => {
     app.overview = record;
     for (const [screen, count] of Object.entries(record.counts)) tally(screen, count);
-    spaceName.textContent = record.space;
+    spaceName.textContent = record.space || spaceName.textContent;
     for (const listener of listeners) listener(record);
   }, (error) => { app.overviewTrouble = error; for (const listener of listeners) listener(undefined, error); }) };
   app.ask({ type: "branches" }).then((found) => fillPick(branches, found.branches.map((each) => each.name), app.place().branch ?? "main"), () => fillPick(branches, [], ""));
   fillPick(spaces, app.welcome.spaces ?? [], app.place().space ?? app.welcome.spaces?.[0]);
   spaceName.hidden = !spaces.hidden;
+  spaceName.textContent = app.place().space ?? app.welcome.spaces?.[0] ?? app.welcome.title;
 }
 app.branchesChanged = () => { if (followed) followed.key = ""; followSpace(); };
 const TONES = { workflows: "waiting" };

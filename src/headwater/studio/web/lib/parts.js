@@ -34,22 +34,30 @@ export function valueBlock(label, value, more) {
   return [pre(label, value.cut ? value.text : pretty(value.text)), value.cut && h("p", { class: "quiet" }, `Cut: the whole has ${bytes(value.size)}. `, more && h("button", { class: "button", type: "button", onclick: more }, "Load all"))];
 }
 
-/** An element that follows one question. `draw(record)` returns its content. `close` ends it. */
-export function following(app, question, draw, { kind = "div", attributes = {}, failed } = {}) {
+/** An element that follows one question. `draw(record)` returns its content; `every`: asked again after so many ms. `close` ends it. */
+export function following(app, question, draw, { kind = "div", attributes = {}, failed, every } = {}) {
   const element = h(kind, { ...attributes, "aria-busy": "true" });
-  const close = app.watch(question, (record) => {
+  let shown;
+  const show = (record) => {
     element.removeAttribute("aria-busy");
+    const text = every && JSON.stringify(record);
+    if (every && text === shown) return;
+    shown = text;
     const open = [...element.querySelectorAll("details[open]")].map((each) => each.dataset.name);
     const focused = element.contains(document.activeElement) ? document.activeElement.getAttribute("href") ?? document.activeElement.textContent : undefined;
     replace(element, draw(record));
     for (const each of element.querySelectorAll("details")) if (open.includes(each.dataset.name)) each.open = true;
     if (focused !== undefined) [...element.querySelectorAll("a,button")].find((each) => (each.getAttribute("href") ?? each.textContent) === focused)?.focus({ preventScroll: true });
-  }, (error) => {
+  };
+  const fail = (error) => {
     element.removeAttribute("aria-busy");
-    if (failed) replace(element, failed(error));
-    else replace(element, refusal(error));
-  });
-  return { element, close };
+    replace(element, (failed ?? refusal)(error));
+  };
+  if (!every) return { element, close: app.watch(question, show, fail) };
+  const again = () => app.ask(question).then(show, fail);
+  const timer = setInterval(() => !document.hidden && app.link.isOpen && again(), every);
+  again();
+  return { element, again, close: () => clearInterval(timer) };
 }
 
 /** A question that was refused, in the engine's words. */

@@ -48,7 +48,7 @@ export function player(app, { light }) {
     replace(element, record(), chooser(open),
       h("div", { class: "actions steps" }, button(icon("back"), () => { stop(); show(at() - 1); }, "", { "aria-label": "Step before", disabled: at() === 0 }), !still.matches && button(icon(timer ? "pause" : "play"), play, "", { "aria-label": timer ? "Pause" : "Play" }), button(icon("next"), () => { stop(); show(at() + 1); }, "", { "aria-label": "Next step", disabled: at() >= pass.steps.length - 1 })),
       h("input", { type: "range", min: 0, max: pass.steps.length - 1, value: at(), "aria-label": "Step", oninput: (event) => { stop(); show(Number(event.target.value)); } }),
-      h("p", { class: "said", "aria-live": "polite" }, now && [state(TONE[now.kind] ?? "dormant", now.kind), " ", sentence(now.sentence), now.took_ms > 0 && h("span", { class: "faint num" }, ` ${took(now.took_ms)}`), now.changed === false && h("b", {}, " Same result: stops here.")]),
+      h("p", { class: "said", "aria-live": "polite" }, now && [state(TONE[now.kind] ?? "dormant", now.kind), " ", sentence(now.sentence), now.took_ms > 0 && h("span", { class: "faint num" }, ` ${took(now.took_ms)}`)]),
       h("span", { class: "faint num" }, `${at() + 1} of ${number(pass.steps.length)}${pass.left_out ? `, ${number(pass.left_out)} left out` : ""}`),
       button("Close", () => { stop(); go(changed({ pass: "", step: "" })); }, "plain"));
   }
@@ -62,13 +62,17 @@ export function player(app, { light }) {
       if (!pass || !read().query.pass) return undefined;
       const nodes = new Set();
       const edges = [];
-      const writer = new Map(); // address -> what has written it
       const steps = pass.steps.slice(0, at() + 1);
+      const wrote = new Map(); // function -> box: its result has its name
       for (const step of steps) {
         const id = step.box || step.node;
         if (id) nodes.add(id);
-        for (const cause of step.causes) { const address = cause.split("/")[0]; nodes.add(address); edges.push([address, id]); if (writer.has(address)) edges.push([writer.get(address), id]); }
-        if (step.kind === "finished" && step.changed !== false) for (const later of pass.steps) if (later.causes.some((each) => each.split("/")[0].startsWith(step.node))) writer.set(later.causes[0].split("/")[0], id);
+        for (const cause of step.causes) {
+          const address = cause.split("/")[0];
+          nodes.add(address);
+          edges.push([address, id], [wrote.get(address.split(":")[0].split(".").pop()), id]);
+        }
+        if (step.kind === "finished") wrote.set(step.name.split("(")[0], id);
       }
       const last = steps.at(-1);
       return { nodes, edges, at: last && (last.box || last.node || last.causes[0]) };
