@@ -147,7 +147,7 @@ class WorkflowTables:
         return self.flow(run.flow, run.lane) if found is None or run.lane else found
 
     def has_shared_only(self, flow_id: int) -> bool:
-        """No lane of a workflow has anything to remember or a run at work, apart from the one that is shared."""
+        """No lane of a workflow has anything to remember or a run at work, apart from the shared one."""
         lanes = self.cache.get((_LANES, flow_id))
         if lanes or (lanes is None and self.lanes(flow_id)):
             return False
