@@ -69,6 +69,7 @@ BUDGETS = {
     "guide/workflows.md": 900,
     "guide/unknown-outcomes.md": 900,
     "guide/workflow-input.md": 900,
+    "guide/workflow-lanes.md": 1000,
     "guide/sharing.md": 800,
     "guide/offline.md": 800,
     "guide/opening.md": 600,

@@ -73,9 +73,12 @@ def begin(tables: WorkflowTables, name: str, spec: FlowSpec, flags: Flags) -> Ne
     """
     flow = tables.flow_named(name)
     assert flow is not None
-    lanes = tables.lanes(flow.id)
-    if not spec.laned and not lanes and len(tables.actives(flow.id)) <= 1:
-        return _begin_shared(tables, flow, spec, flags)
+    if tables.has_shared_only(flow.id):
+        for consumer in spec.consumers:
+            if consumer.lanes is not msgspec.UNSET:
+                break
+        else:
+            return _begin_shared(tables, flow, spec, flags)
     times: list[Millis] = []
     for handler in _turns(tables, flow, spec, flags):
         if handler == SHARED:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import UNSET
+
 from headwater.workflow.rates import correct_call_at
 from headwater.workflow.rows import FlowRow
 from headwater.workflow.schedule import next_after
@@ -38,8 +40,9 @@ def correct_times(tables: WorkflowTables, flow: FlowRow, spec: FlowSpec) -> bool
             set_handler(tables, row, wake_at=tables.now + WAKE_MAX_MS)
             is_mended = True
     for consumer in spec.consumers:
-        row = tables.handler(flow.id, "consumer", consumer.name)
-        is_mended = (bool(consumer.interval_us) and correct_call_at(tables, row, consumer)) or is_mended
+        if consumer.call_every_us is not UNSET:
+            row = tables.handler(flow.id, "consumer", consumer.name)
+            is_mended = correct_call_at(tables, row, consumer) or is_mended
     for name, lane in list(tables.lanes(flow.id).items()):
         if lane.wake_at is not None and lane.wake_at > tables.now + WAKE_MAX_MS:
             row = tables.handler_in(flow.id, "consumer", lane.handler, name)

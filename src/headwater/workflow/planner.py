@@ -42,11 +42,12 @@ class Flags:
             for consumer in spec.consumers:
                 if topic in consumer.topics:
                     self.dirty.add(consumer.name)
-                    self._wake_lanes(consumer, text)
+                    if self.quiet:
+                        self._wake_lanes(consumer, text)
 
     def _wake_lanes(self, consumer: ConsumerSpec, text: str | None) -> None:
         lanes = consumer.laned
-        if lanes is None or not self.quiet:
+        if lanes is None:
             return
         if text is not None and lanes.key is not None:
             self.quiet.discard(lane_of(consumer.name, lanes, 0, text))
@@ -95,12 +96,14 @@ def _consumers(
     waiting: list[tuple[int, tuple[int, int], Due]] = []
     times: list[Millis] = []
     for consumer in spec.consumers:
-        if consumer.laned is not None:
+        if consumer.lanes is not msgspec.UNSET:
             continue
         row = tables.handler(flow.id, "consumer", consumer.name)
         # A newer program without this handler may have been opened beside this one.
         due = None if row.gone else _consumer_due(tables, row, consumer, topics, flags)
-        may_begin, at = (True, None) if due is None else _may_begin(tables, flow, row, consumer)
+        may_begin, at = True, None
+        if due is not None and not (consumer.call_every_us is msgspec.UNSET and tables.has_shared_only(flow.id)):
+            may_begin, at = _may_begin(tables, flow, row, consumer)
         if due is not None and may_begin:
             waiting.append(due)
         elif at is not None:

@@ -31,7 +31,9 @@ class Publication(msgspec.Struct, frozen=True):
 def publish(tables: WorkflowTables, event: Publication, run: RunRow | None = None) -> bool:
     """Publish an event and return whether it is new. D8: the payload of a pending event is replaced, of others not."""
     flow, topic = _topic(tables, event)
-    lane = _lane(tables, flow, event)
+    key = tables.topic_keys(flow.id)[event.topic]
+    # Without a key, an event has no lane, or is one.
+    lane = None if key is None else lane_text(event.payload, key)
     query = (
         "insert into flow_event(topic, message, payload, status, created_by, created_at, lane, priority) "
         "values (?, ?, ?, 'pending', ?, ?, ?, ?) on conflict do nothing returning id"
@@ -48,12 +50,6 @@ def publish(tables: WorkflowTables, event: Publication, run: RunRow | None = Non
         tables.touch(flow.id)
     _cause(tables, flow, event, event_id, run)
     return added is not None
-
-
-def _lane(tables: WorkflowTables, flow: FlowRow, event: Publication) -> str | None:
-    """The text of the lane of an event. None: the topic has no key."""
-    key = tables.topic_keys(flow.id)[event.topic]
-    return None if key is None else lane_text(event.payload, key)
 
 
 def _again(tables: WorkflowTables, flow: FlowRow, topic: int, event: Publication, lane: str | None) -> int:

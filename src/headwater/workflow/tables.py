@@ -143,7 +143,18 @@ class WorkflowTables:
 
     def flow_of(self, run: RunRow) -> FlowRow:
         """The workflow of a run, as the lane of the run sees it."""
-        return self.flow(run.flow, run.lane)
+        found: FlowRow | None = self.cache.get((_FLOW, run.flow))
+        return self.flow(run.flow, run.lane) if found is None or run.lane else found
+
+    def has_shared_only(self, flow_id: int) -> bool:
+        """No lane of a workflow has anything to remember or a run at work, apart from the shared one."""
+        lanes = self.cache.get((_LANES, flow_id))
+        if lanes or (lanes is None and self.lanes(flow_id)):
+            return False
+        actives = self.cache.get((_ACTIVE, flow_id))
+        if actives is None:
+            actives = self.actives(flow_id)
+        return not actives or (len(actives) == 1 and "" in actives)
 
     def every_lane(self, flow_id: int) -> list[FlowRow]:
         """A workflow as its shared lane sees it, and as each lane with an unfinished chain does."""
@@ -197,8 +208,12 @@ class WorkflowTables:
 
     def active(self, flow_id: int, lane: str = "") -> RunRow | None:
         """The run of one lane of a workflow that is being executed."""
-        run_id = self.actives(flow_id).get(lane)
-        return None if run_id is None else self.run(run_id)
+        actives: dict[str, int] | None = self.cache.get((_ACTIVE, flow_id))
+        run_id = (self.actives(flow_id) if actives is None else actives).get(lane)
+        if run_id is None:
+            return None
+        found: RunRow | None = self.cache.get((_RUN, run_id))
+        return self.run(run_id) if found is None else found
 
     def actives(self, flow_id: int) -> dict[str, int]:
         """The runs of a workflow that are being executed, by lane."""
@@ -300,6 +315,8 @@ class WorkflowTables:
 
     def handler_of(self, run: RunRow) -> HandlerRow:
         """The stored state of a run's handler, as the lane of the run sees it."""
+        if not run.lane:
+            return self._handlers(run.flow)[run.kind, run.handler]
         return self.handler_in(run.flow, run.kind, run.handler, run.lane)
 
     def handler_in(self, flow_id: int, kind: HandlerKind, name: str, lane: str) -> HandlerRow:

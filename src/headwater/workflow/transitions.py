@@ -67,7 +67,8 @@ def prepared(tables: WorkflowTables, run_id: int, plan: Prepared, spec: FlowSpec
     if row.wake_at != wake_at:
         set_handler(tables, row, wake_at=wake_at)
     topics = tables.topic_ids(flow.id)
-    allowed = [topics[name] for name in spec.consumer(run.handler).topics]
+    consumer = spec.consumer(run.handler)
+    allowed = [topics[name] for name in consumer.topics]
     taken = run_rows.reserve(tables, run, plan.events, allowed)
     asks = plan.approval is not None and plan.approval != run.approval
     columns = {"prepare_result": plan.result, "taken": taken, "title": plan.title, "ask": int(asks)}
@@ -75,7 +76,8 @@ def prepared(tables: WorkflowTables, run_id: int, plan: Prepared, spec: FlowSpec
         # An earlier approval was for another plan.
         columns["approval"] = None
     calls = plan.acts is not None and not asks and taken and not run.cancelled and flow.intent == Intent.ACTIVE
-    if plan.acts is None or not calls or take_call(tables, row, spec.consumer(run.handler)) is not None:
+    is_early = calls and consumer.call_every_us is not msgspec.UNSET and take_call(tables, row, consumer) is not None
+    if plan.acts is None or not calls or is_early:
         return run_rows.move(tables, run, RunStep.PREPARED, **columns)
     # W6, as in `in_flight`. Together with the plan, because nothing is decided in between.
     run_rows.write_call(tables, flow, run, plan.acts, plan.result)

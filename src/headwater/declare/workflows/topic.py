@@ -120,7 +120,7 @@ class Topic(Generic[T]):
                 f"{self.address}.publish() in {run.doing}: publish in a producer or in next, whose commit it is part of"
             )
         origin = "" if run is not None and run.doing is HandlerPhase.NEXT else source or self.name
-        rank = check_priority(self.address, priority)
+        rank = PRIORITY if priority is PRIORITY else check_priority(self.address, priority)
         text = str(title)[:TITLE_MAX]
         return Publication(self._flow, self.name, message, encode(value), text, origin, is_pinned, rank)
 

@@ -148,7 +148,9 @@ class Performance(Ending):
             self._do(lambda tables: recover(tables, run_id))
 
     def _consume(self, handler: ConsumerDeclaration) -> None:
-        consumer = self._consumer(handler)
+        consumer = handler.kind()
+        consumer.run = self.run
+        consumer.state = self._state(handler.types.state, handler.types.default)
         if self.row.phase == RunPhase.PREPARING:
             plan = self._prepare(handler, consumer)
             if plan is None:

@@ -82,8 +82,16 @@ def _patch_counts(name: str, before: Map, after: dict[str, int], ops: list[Patch
 
 
 def _fields(tables: WorkflowTables, flow: FlowRow) -> dict[str, object]:
-    shown = foremost(tables, flow)
-    current = shown.active or shown.head
+    if tables.has_shared_only(flow.id):
+        # As `foremost`, for the most frequent case.
+        active = tables.active(flow.id)
+        head = None if flow.head is None else tables.run(flow.head)
+        current, (state, sentence) = active or head, sentence_of(flow, active, head)
+        retry_at = flow.retry_at
+    else:
+        shown = foremost(tables, flow)
+        current = shown.active or shown.head
+        state, sentence, retry_at = shown.state, shown.sentence, shown.flow.retry_at
     pending: dict[str, int] = {}
     parked = 0
     for name, topic in tables.topics(flow.id).items():
@@ -94,11 +102,11 @@ def _fields(tables: WorkflowTables, flow: FlowRow) -> dict[str, object]:
         if row.next_run_at is not None and (next_at is None or row.next_run_at < next_at):
             next_at = row.next_run_at
     return {
-        "state": shown.state,
-        "sentence": shown.sentence,
+        "state": state,
+        "sentence": sentence,
         "version": flow.version,
         "next_at": next_at,
-        "retry_at": shown.flow.retry_at,
+        "retry_at": retry_at,
         "run": None if current is None else current.id,
         "pending": pending,
         "parked": parked,
@@ -119,9 +127,11 @@ class Foremost(msgspec.Struct, frozen=True):
 
 def foremost(tables: WorkflowTables, flow: FlowRow) -> Foremost:
     """The state of a workflow over all of its lanes."""
+    if tables.has_shared_only(flow.id):
+        active = tables.active(flow.id)
+        head = None if flow.head is None else tables.run(flow.head)
+        return Foremost(flow, active, head, *sentence_of(flow, active, head), [flow])
     actives = tables.actives(flow.id)
-    if not tables.lanes(flow.id) and not any(actives):
-        return _seen(tables, flow, [flow])
     lanes = tables.every_lane(flow.id)
     views = lanes + [tables.flow(flow.id, lane) for lane in actives if lane and lane not in {v.lane for v in lanes}]
     first = min(views, key=lambda view: (view.block is None, view.lane not in actives, view.head is None, view.lane))
