@@ -130,7 +130,7 @@ def test_space_that_is_not_there_is_not_made_when_that_is_not_wanted(shop: Shop,
 
 @pytest.mark.parametrize(
     "url",
-    ["", "ws:///x", "ws://host:port/x", "wss://me@host/x", "postgresql://x", "http://x", "a\0b", None, 7, b"x.db"],
+    ["", "ws:///x", "ws://host:port/x", "wss://me@host/x", "mysql://x", "http://x", "a\0b", None, 7, b"x.db"],
 )
 def test_url_that_is_none_is_refused_and_nothing_is_open(
     shop: Shop, url: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

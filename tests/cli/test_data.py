@@ -61,7 +61,7 @@ def test_mistyped_space_is_suggested(run: Run, shop: str) -> None:
     assert "holds the space 'shop', not 'home'" in run("ls", "--url", shop, "--space", "home", exit=3).stderr
 
 
-@pytest.mark.parametrize("url", ["ws://", "http://host/x", "postgresql://x", "", "a\0b"])
+@pytest.mark.parametrize("url", ["ws://", "http://host/x", "mysql://x", "", "a\0b"])
 def test_url_that_means_nothing_here_is_refused(run: Run, url: str) -> None:
     assert "UsageError HW100" in run("ls", "--url", url, exit=2).stderr
 

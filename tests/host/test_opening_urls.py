@@ -90,8 +90,7 @@ def test_empty_url_and_one_with_a_zero_byte_are_refused() -> None:
     [
         ("ws://host/x", "is a server's"),
         ("wss://host", "is a server's"),
-        ("postgresql://host/db", "PostgreSQL comes later"),
-        ("postgres://host/db", "PostgreSQL comes later"),
+        ("mysql://host/db", "postgresql://HOST/DATABASE or ws://HOST:PORT/SPACE is expected"),
     ],
 )
 def test_url_that_is_no_file_says_what_opens_it(

@@ -32,6 +32,8 @@ from headwater.values.text import listed_text
 _SHOWN: Final = 3
 """Files that are named in one line."""
 
+_DATABASES: Final = ("postgresql:", "postgres:")
+
 SWITCH_S: Final = 0.0001
 """How long a thread that computes keeps the others waiting. A message passes through several threads, and waits at each
 of them: with Python's default of 5 ms, one busy space delays all others by many times what their own work takes."""
@@ -56,6 +58,11 @@ def serve(
 ) -> None:
     """Carry out `serve`."""
     last()
+    if str(store).startswith(_DATABASES):
+        message = (
+            "--store takes a folder: a server over a database is still to come; programs open it with app.open(URL)"
+        )
+        raise click.UsageError(message)
     host, port = listen_address("--listen", listen)
     if tls_key is None and tls_cert is not None and not _holds_key(tls_cert):
         raise click.UsageError(f"--tls-cert {tls_cert}: the private key is not in it; give it with --tls-key.")

@@ -79,6 +79,8 @@ def rename_space(*, name: str, target: Target, form: Form) -> None:
     """Carry out `spaces rename`."""
     check_space_name(name)
     path = target.path
+    if target.database is not None:
+        raise UsageError(f"{target.shown} is a database, and spaces of a database keep their names for now")
     if path is None:
         raise UsageError("memory: ends with this command; name a file with --url")
     new = path.with_name(file_name(name)) if target.is_folder else path

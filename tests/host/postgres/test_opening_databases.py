@@ -276,6 +276,25 @@ def test_commands_take_the_url_of_a_database(url: str) -> None:
     assert not any("geheim" in text for text in [*outputs, refused.stderr])
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("serve", "--store", "postgresql://db/shop"), "a server over a database is still to come"),
+        (("copy", "x.db", "postgresql://db/shop"), "is a database, and this needs a file"),
+        (("restore", "x.db", "--url", "postgresql://db/shop"), "there is no such file"),
+        (("spaces", "rename", "other", "--url", "postgresql://db/shop"), "keep their names for now"),
+    ],
+)
+def test_commands_that_need_a_file_say_so_and_make_none(words: tuple[str, ...], told: str, tmp_path: Path) -> None:
+    refused = subprocess.run(
+        [sys.executable, "-m", "headwater", *words], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert refused.returncode in (2, 3)
+    assert told in refused.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_error_of_the_opening_gives_the_space_back(url: str) -> None:
     space = new_name()
     app, _ = counter()
