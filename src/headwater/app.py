@@ -230,13 +230,11 @@ class App(AppNeeds, CollectionVerb):
     ) -> Space:
         """Open a space for this app, from plain code.
 
-        Use the result in a `with` statement. Sinks run once when the space opens, then whenever a value that they read
-        has changed. In an event loop, use `aopen`.
+        Use it in a `with` statement; in an event loop, `aopen`. Sinks run at once, then when what they read has changed.
 
         Args:
-            url: The space: a file `x.db`, a folder `data/` and `space=`, `memory:`, `postgresql://HOST/DATABASE` and
-                `space=`, or `ws://HOST:PORT/SPACE`.
-                Without it, `HEADWATER_URL`, then `headwater.toml`, then the only `*.db` file of the folder.
+            url: The space: `x.db`, `data/` and `space=`, `memory:`, `postgresql://HOST/DATABASE` and `space=`, or
+                `ws://HOST/SPACE`; or `HEADWATER_URL`, `headwater.toml`, the only `*.db` file of the folder, in this order.
             space: The name of the space in a folder.
             actor: The user that the program acts for. Cells of the scopes `"user"` and `"session"` belong to this user.
             branch: The branch of the space.

@@ -217,19 +217,11 @@ class ClientSession:
         resume = opening.resume if opened is None else opened.resume
         proof = self._line.prove(welcome, session)
         self.attempts += 1
-        self._line.send(
-            Open(
-                opening.space,
-                opening.branch,
-                opening.actor,
-                session,
-                resume,
-                opening.create and opened is None,
-                proof,
-                self.attempts,
-                opening.inspect and frames.INSPECT in welcome.can,
-            )
+        create, inspects = opening.create and opened is None, opening.inspect and frames.INSPECT in welcome.can
+        frame = Open(
+            opening.space, opening.branch, opening.actor, session, resume, create, proof, self.attempts, inspects
         )
+        self._line.send(frame)
 
     def _go_on(self, opened: SpaceOpened) -> None:
         if opened.seq < self.seq:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.store.backends.postgres.presence import OwnerWatch, Sight
+from headwater.store.backends.postgres.presence import OwnerWatch, OwnerSight
 
 
-def sight(beat: int = 1, *, is_locked: bool = True, database_age_s: float = 1000.0) -> Sight:
-    return Sight("process 1", None, beat, 0.0, is_locked, database_age_s)
+def sight(beat: int = 1, *, is_locked: bool = True, database_age_s: float = 1000.0) -> OwnerSight:
+    return OwnerSight("process 1", None, beat, 0.0, is_locked, database_age_s)
 
 
 def test_an_owner_without_a_row_is_gone() -> None:

@@ -12,7 +12,7 @@ from headwater.machine import machine
 from headwater.store.backends.postgres import listing, presence
 from headwater.store.backends.postgres.database_link import UnansweredError
 from headwater.store.backends.postgres.database_schema import has_tables, prepare
-from headwater.store.backends.postgres.fence import Fence, SpaceRow, create_space, find_space, take
+from headwater.store.backends.postgres.fence import Fence, FencedSpace, create_space, find_space, take
 from headwater.store.backends.postgres.postgres_backend import PostgresBackend
 from headwater.store.features import check_known
 from headwater.values.space_ids import RANDOM_BYTES, space_id_from
@@ -85,7 +85,7 @@ def _lost(url: DatabaseUrl) -> UnavailableError:
     )
 
 
-def _row(connection: DatabaseConnection, url: DatabaseUrl, space: str, *, create: bool) -> SpaceRow:
+def _row(connection: DatabaseConnection, url: DatabaseUrl, space: str, *, create: bool) -> FencedSpace:
     row = find_space(connection, space)
     if row is None and create:
         number = int.from_bytes(machine().token_bytes(_ID_BYTES), "big") >> 1
@@ -100,7 +100,7 @@ def _row(connection: DatabaseConnection, url: DatabaseUrl, space: str, *, create
     return row
 
 
-def _take_over(connection: DatabaseConnection, row: SpaceRow, space: str, me: int) -> Fence:
+def _take_over(connection: DatabaseConnection, row: FencedSpace, space: str, me: int) -> Fence:
     """Take a space that is free, or whose owner is gone. Raises SpaceHeldError."""
     watch = presence.OwnerWatch()
     while True:
@@ -127,7 +127,7 @@ def _take_over(connection: DatabaseConnection, row: SpaceRow, space: str, me: in
             machine().sleep(_LOOK_S)
 
 
-def _held(connection: DatabaseConnection, sight: presence.Sight, space: str) -> SpaceHeldError:
+def _held(connection: DatabaseConnection, sight: presence.OwnerSight, space: str) -> SpaceHeldError:
     way_out = f"open it as {sight.url}/{space}" if sight.url else "close it there first"
     message = (
         f"space {space!r} at {connection.where} is open in {sight.name}; one program at a time owns a space: {way_out}"

@@ -17,7 +17,7 @@ _LEAVE: Final = "update hw_space set owner = null, epoch = epoch + 1, since = no
 
 
 @dataclass(slots=True)
-class SpaceRow:
+class FencedSpace:
     """A space, as a statement has found it."""
 
     id: int
@@ -35,13 +35,13 @@ class Fence:
     groups: int
 
 
-def find_space(link: DatabaseLink, name: str) -> SpaceRow | None:
+def find_space(link: DatabaseLink, name: str) -> FencedSpace | None:
     """The space with this name."""
     found = link.run(_FIND, [name])
-    return SpaceRow(*found[0]) if found else None
+    return FencedSpace(*found[0]) if found else None
 
 
-def create_space(link: DatabaseLink, name: str, number: int, space_id: str, lineage: str) -> SpaceRow:
+def create_space(link: DatabaseLink, name: str, number: int, space_id: str, lineage: str) -> FencedSpace:
     """The space with this name, made if it is missing."""
     link.run(_CREATE, [number, name, space_id, lineage])
     found = find_space(link, name)
@@ -49,7 +49,7 @@ def create_space(link: DatabaseLink, name: str, number: int, space_id: str, line
     return found
 
 
-def take(link: DatabaseLink, row: SpaceRow, owner: int) -> Fence | None:
+def take(link: DatabaseLink, row: FencedSpace, owner: int) -> Fence | None:
     """Become the owner, if nothing of the row has changed since."""
     found = link.run(_TAKE, [owner, row.id, row.epoch, row.owner])
     if not found:

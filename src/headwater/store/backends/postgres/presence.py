@@ -64,7 +64,7 @@ def leave(link: DatabaseLink, owner: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class OwnerSight:
     """An owner, as it is seen at one moment."""
 
     name: str
@@ -75,10 +75,10 @@ class Sight:
     database_age_s: float
 
 
-def look(link: DatabaseLink, owner: int) -> Sight | None:
+def look(link: DatabaseLink, owner: int) -> OwnerSight | None:
     """The owner now; None if it has no row."""
     found = link.run(_LOOK, [LOCK_CLASS, _half(owner), owner])
-    return Sight(*found[0]) if found else None
+    return OwnerSight(*found[0]) if found else None
 
 
 @dataclass(slots=True)
@@ -92,7 +92,7 @@ class OwnerWatch:
     beat_since: float = 0.0
     polls: int = field(default=0)
 
-    def is_gone(self, sight: Sight | None, now: float) -> bool:
+    def is_gone(self, sight: OwnerSight | None, now: float) -> bool:
         """Whether the owner counts as gone, by everything seen so far."""
         if sight is None:
             return True
