@@ -230,11 +230,11 @@ class App(AppNeeds, CollectionVerb):
     ) -> Space:
         """Open a space for this app, from plain code.
 
-        Use it in a `with` statement; in an event loop, `aopen`. Sinks run at once, then when what they read has changed.
+        Use it in a `with` statement; in an event loop, `aopen`. Sinks run at once, and when what they read changes.
 
         Args:
             url: The space: `x.db`, `data/` and `space=`, `memory:`, `postgresql://HOST/DATABASE` and `space=`, or
-                `ws://HOST/SPACE`; or `HEADWATER_URL`, `headwater.toml`, the only `*.db` file of the folder, in this order.
+                `ws://HOST/SPACE`; else `HEADWATER_URL`, then `headwater.toml`, then the only `*.db` file of the folder.
             space: The name of the space in a folder.
             actor: The user that the program acts for. Cells of the scopes `"user"` and `"session"` belong to this user.
             branch: The branch of the space.
