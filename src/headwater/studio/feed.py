@@ -120,10 +120,13 @@ class SpaceFeed:
 
     # -- in any thread -------------------------------------------------------------------------------------
 
-    def ask(self, question: StudioQuestion, mark: str = "") -> Future[Answered]:
-        """The answer to a question. The future has the error, if it is refused."""
+    def ask(self, question: StudioQuestion, mark: str = "", *, rung: bool = False) -> Future[Answered]:
+        """The answer to a question. The future has the error, if it is refused.
+
+        `rung`: it follows from a change that this feed has just seen, so its mark need not be read again.
+        """
         future: Future[Answered] = machine().future()
-        self._jobs.put((future, lambda: self._answer(question, mark)))
+        self._jobs.put((future, lambda: self._answer(question, mark, rung=rung)))
         return future
 
     def do(self, deed: Acted) -> Future[answers.DeedReport]:
@@ -261,7 +264,7 @@ class SpaceFeed:
         elif now - self._busy_since > BUSY_S:
             self._busy = running
 
-    def _answer(self, question: StudioQuestion, mark: str) -> Answered:  # noqa: C901, PLR0911  # one for each source
+    def _answer(self, question: StudioQuestion, mark: str, *, rung: bool) -> Answered:  # noqa: C901, PLR0911  # one for each source
         if isinstance(question, IntentQuestion):
             of_host = self._host.intents.get(str(question.deed.__struct_config__.tag))
             why_not = self._why_not(question.deed)
@@ -285,7 +288,7 @@ class SpaceFeed:
         if isinstance(question, Spaces):
             view = spaces(self._host, self._login, question)
             return self._answered(msgspec.json.encode(view), view)
-        if self._live != "live" or machine().monotonic() - self._pulsed_at > FRESH_S:
+        if not rung or self._live != "live" or machine().monotonic() - self._pulsed_at > FRESH_S:
             self._pulse()
         if self._live == "ended" and is_of_functions(question):
             return self._answered(None, None)

@@ -200,11 +200,11 @@ class Tab:
             if watch.feed is feed:
                 watch.changed.set()
 
-    async def _answered(self, question: StudioQuestion, mark: str) -> Answered:
+    async def _answered(self, question: StudioQuestion, mark: str, *, rung: bool = False) -> Answered:
         if isinstance(question, IntentQuestion):
             # What the deed is about says where.
             question = msgspec.structs.replace(question, space=question.deed.space, branch=question.deed.branch)
-        return await asyncio.wrap_future(self._feed(question).ask(question, mark))
+        return await asyncio.wrap_future(self._feed(question).ask(question, mark, rung=rung))
 
     async def _ask(self, frame: page_frames.AskFrame) -> None:
         try:
@@ -267,7 +267,7 @@ class Tab:
                 await asyncio.sleep(found.rest_s)
                 await watch.changed.wait()
                 watch.changed.clear()
-                found = await self._answered(watch.question, "")
+                found = await self._answered(watch.question, "", rung=True)
                 await self._delta(number, watch, found)
         except Exception as error:  # noqa: BLE001  # a question must not end the tab
             await self._write(_trouble(error, number))
