@@ -30,10 +30,14 @@ EXIT_S = 300.0
 """For the threads that are left when all tests are done."""
 
 
+KEPT = {"HEADWATER_HYPOTHESIS", "HEADWATER_PG", "HEADWATER_PG_BIN"}
+"""Settings of the tests themselves."""
+
+
 def scrub() -> None:
     """Processes of tests start as they do on a machine without settings of a developer."""
     for name in [name for name in os.environ if name.startswith(("PYTHON", "HEADWATER_"))]:
-        if name != "HEADWATER_HYPOTHESIS":
+        if name not in KEPT:
             del os.environ[name]
 
 
