@@ -22,7 +22,6 @@ from headwater.testing.postgres import PostgresServer, find_programs
 from headwater.values.space_ids import RANDOM_BYTES, space_id_from
 
 REQUIRED = "HEADWATER_PG"
-_is_required = os.environ.get(REQUIRED) == "required"  # before the tests take the variables of the shell away
 
 
 def require_postgres() -> None:
@@ -30,7 +29,7 @@ def require_postgres() -> None:
     try:
         find_programs()
     except NotFoundError as error:
-        if _is_required:
+        if os.environ.get(REQUIRED) == "required":
             raise
         pytest.skip(str(error))
 

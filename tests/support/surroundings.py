@@ -30,7 +30,7 @@ EXIT_S = 300.0
 """For the threads that are left when all tests are done."""
 
 
-KEPT = ("HEADWATER_HYPOTHESIS", "HEADWATER_BROWSER")
+KEPT = {"HEADWATER_HYPOTHESIS", "HEADWATER_BROWSER", "HEADWATER_PG", "HEADWATER_PG_BIN"}
 """What says how to test, and not how to run."""
 
 
