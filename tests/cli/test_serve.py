@@ -249,7 +249,7 @@ def test_a_server_that_is_not_there_is_told(run: Run, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize(
     "command",
-    [("diff", "1", "2"), ("verify",), ("compact",), ("export",), ("branches",), ("fork", "x"), ("merge", "x")],
+    [("diff", "1", "2"), ("verify",), ("compact",), ("export",), ("fork", "x"), ("merge", "x")],
 )
 def test_other_commands_say_that_they_need_the_file(command: tuple[str, ...], run: Run, home: str) -> None:
     assert "this needs the file itself" in run(*command, "--url", home, exit=2).stderr

@@ -129,7 +129,7 @@ def locate(url: str, space: str | None = None) -> Location:
     if url.startswith(_SERVER):
         message = (
             f"{url} is a server's, and this needs the file itself. Programs open servers with app.open(...); all "
-            "commands do but diff, export, import, branches, fork, merge, verify, compact, restore and run"
+            "commands do but diff, export, import, fork, merge, verify, compact, restore and run"
         )
         raise UsageError(message, url=url)
     if is_database(url):

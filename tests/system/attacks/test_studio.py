@@ -360,7 +360,7 @@ def test_tabs_and_watched_questions_are_no_more_than_a_bound(studio: Studio, mon
 
 def test_questions_without_end_end_the_connection(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
     # None is answered in time.
-    monkeypatch.setattr(feed.SpaceFeed, "ask", lambda *_: machine().future())
+    monkeypatch.setattr(feed.SpaceFeed, "ask", lambda *_, **__: machine().future())
     with page_of(studio.url, **studio.right()) as page:
         # It may be closed before the last one.
         with suppress(ConnectionClosed):
