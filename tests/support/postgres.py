@@ -34,19 +34,30 @@ def require_postgres() -> None:
         pytest.skip(str(error))
 
 
-@cache
+_made: list[PostgresServer] = []
+
+
 def cluster() -> PostgresServer:
-    """The one of this process. It is stopped when the process ends."""
+    """The one of this process. It is stopped when the process ends.
+
+    A test that takes too long ends all processes of the suite, this one too: then there is another.
+    """
     require_postgres()
-    server = PostgresServer()
-    atexit.register(server.stop)
-    return server
+    if not _made or not _made[-1].is_running:
+        server = PostgresServer()
+        atexit.register(server.stop)
+        _made.append(server)
+    return _made[-1]
 
 
-@cache
 def database() -> DatabaseUrl:
     """A database of it with the tables."""
-    url = parse_database_url(cluster().url())
+    return _with_tables(cluster().url())
+
+
+@cache
+def _with_tables(text: str) -> DatabaseUrl:
+    url = parse_database_url(text)
     connection = DatabaseConnection(url)
     prepare(connection, url.schema)
     connection.close()

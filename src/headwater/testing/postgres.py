@@ -177,6 +177,11 @@ class PostgresServer:
         assert self._server is not None
         return self._server.pid
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the server has been started, and has not ended."""
+        return self._server is not None and self._server.poll() is None
+
     def start(self) -> None:
         """Start the server, and return when it accepts connections. After a kill, it recovers first."""
         assert self._server is None
@@ -232,9 +237,14 @@ class PostgresServer:
         assert self._guard.stdin is not None
         self._guard.stdin.close()
         if self._server is not None:
-            self._server.wait()
+            while self._server.poll() is None:
+                if self._guard.poll() is not None:
+                    # It was killed.
+                    self._server.kill()
+                time.sleep(_LOOK_S)
             self._server = None
         self._guard.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def __enter__(self) -> Self:
         return self
