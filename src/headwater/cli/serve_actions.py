@@ -58,14 +58,8 @@ def serve(
 ) -> None:
     """Carry out `serve`."""
     last()
-    if str(store).startswith(_DATABASES):
-        message = (
-            "--store takes a folder: a server over a database is still to come; programs open it with app.open(URL)"
-        )
-        raise click.UsageError(message)
     host, port = listen_address("--listen", listen)
-    if tls_key is None and tls_cert is not None and not _holds_key(tls_cert):
-        raise click.UsageError(f"--tls-cert {tls_cert}: the private key is not in it; give it with --tls-key.")
+    _check(store, tls_cert, tls_key)
     if log != "off":
         set_up(logging.getLogger("headwater"), sys.stderr, json=log == "json", verbose=verbose)
     _allow_descriptors()
@@ -110,6 +104,17 @@ def serve(
 
     machine().run(run())
     say("the server has ended; everything that was acknowledged is on disk", "server ended")
+
+
+def _check(store: Path, certificate: Path | None, key: Path | None) -> None:
+    """Refuse what the options say together."""
+    if str(store).startswith(_DATABASES):
+        message = (
+            "--store takes a folder: a server over a database is still to come; programs open it with app.open(URL)"
+        )
+        raise click.UsageError(message)
+    if key is None and certificate is not None and not _holds_key(certificate):
+        raise click.UsageError(f"--tls-cert {certificate}: the private key is not in it; give it with --tls-key.")
 
 
 def _studio_line(server: Server, studio: ServedHost) -> str:

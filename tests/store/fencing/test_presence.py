@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.store.backends.postgres.presence import OwnerWatch, OwnerSight
+from headwater.store.backends.postgres.presence import OwnerSight, OwnerWatch
 
 
 def sight(beat: int = 1, *, is_locked: bool = True, database_age_s: float = 1000.0) -> OwnerSight:
