@@ -10,7 +10,9 @@ import apsw
 
 from headwater.machine import machine
 from headwater.store.backends import sqlite_schema
+from headwater.store.backends.checksums import sum_of
 from headwater.store.backends.sqlite_file import APPLICATION_ID, FORMAT
+from headwater.values.space_ids import space_id_from
 from sim.faults import KEEPS, KillInIo
 
 FEATURE: Final = "earlier format"
@@ -40,10 +42,17 @@ def make(path: Path, version: int) -> None:
     machine().files.make_folders(path.parent, 0o700)
     db = apsw.Connection(str(path), vfs=machine().files.vfs)
     db.execute("pragma locking_mode = exclusive; pragma journal_mode = wal; pragma synchronous = full").fetchall()
+    db.create_scalar_function(sqlite_schema.SUM, sum_of, deterministic=True)
+    db.create_scalar_function(sqlite_schema.NEW_ID, _same_id, numargs=1)
     marks = f"pragma application_id = {APPLICATION_ID}; pragma user_version = {version}"
     db.execute(f"begin immediate; {sqlite_schema.statements(version)} {marks}; commit")
     db.execute("pragma wal_checkpoint(truncate)").fetchall()
     db.close()
+
+
+def _same_id(*_random: apsw.SQLiteValue) -> str:
+    """An id of the space that does not depend on chance: SQLite's is no part of a world."""
+    return space_id_from(bytes(16))
 
 
 def draw_version(rng: random.Random) -> int:

@@ -29,7 +29,7 @@ SECONDS_MAX = 30
 expect.set_options(timeout=SECONDS_MAX * 1000)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # it has an event loop running in this thread, and other tests run loops of their own
 def browser() -> Iterator[Browser]:
     if BROWSER is None:
         missing()
@@ -119,7 +119,7 @@ def cli(shop: Program) -> Cli:
     return lambda *words: json.loads(headwater(*words, "--json", file=shop.file))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def screens(shop: Program, browser: Browser) -> Iterator[Screens]:
     with studio(shop.file, browser) as found:
         yield found

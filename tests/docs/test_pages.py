@@ -26,7 +26,7 @@ from tests.docs.pages import (
 
 AVERAGE_MAX = 16
 SENTENCE_MAX = 32
-UNRUN_MAX = 8
+UNRUN_MAX = 9
 SLACK = 1.2
 """A page may exceed its budget by a fifth."""
 

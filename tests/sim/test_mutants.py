@@ -62,7 +62,12 @@ def test_formatting_does_not_matter() -> None:
 def test_the_code_is_another_one_inside_and_the_same_afterwards() -> None:
     before = ClientSession.lost.__code__
     session: Any = SimpleNamespace(
-        phase=None, _sent={1: None}, _line=SimpleNamespace(changed=lambda: None), _end=lambda _: None
+        phase=None,
+        seq=0,
+        _sent={1: None},
+        _line=SimpleNamespace(changed=lambda: None),
+        _end=lambda _: None,
+        spans=SimpleNamespace(lost=lambda *_, **__: None),
     )
     with applied(find("not_sent_again")):
         ClientSession.lost(session)

@@ -292,7 +292,7 @@ _input_control("retry", "Retry an input that was parked because of failures.")
     type=click.IntRange(0, PRIORITY_MAX),
     default=PRIORITY,
     show_default=True,
-    help="Of the events that wait, those with a higher one come first.",
+    help="Send this event before waiting ones of a lower priority.",
 )
 @action("input_actions", on_server, as_object(*PUBLISHED))
 def publish_event() -> None:

@@ -30,7 +30,7 @@ from headwater.host.written_group import (
 )
 from headwater.machine import Lock, machine
 from headwater.runtime.attached_replica import AttachedReplica, Decided, OutcomeReceiver, ReplicaPort
-from headwater.runtime.collection_records import log_rebuilt
+from headwater.runtime.error_report import log_rebuilt
 from headwater.runtime.lease import Lease
 from headwater.runtime.resources.disk_barrier import Waiting
 from headwater.runtime.run_cache import LocalRunCache, RunCache

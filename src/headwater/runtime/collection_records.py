@@ -16,7 +16,7 @@ from headwater.cells.query_source import NO_FORMER, DeclaredCollection, FormerFi
 from headwater.cells.rejection import rejection
 from headwater.errors import AccessError, DeclarationError
 from headwater.machine import machine
-from headwater.runtime.error_report import log
+from headwater.runtime.error_report import log, log_rebuilt
 from headwater.runtime.event_service import EventHost
 from headwater.runtime.expiry import OpeningExpiry
 from headwater.runtime.lease import Lease
@@ -108,12 +108,6 @@ def _declare(opened: CollectionHost, collections: Sequence[DeclaredCollection]) 
     # A read as of before the declaration would miss what it has built.
     replica.refresh()
     replica.attach_collections(known)
-
-
-def log_rebuilt(space: str, what: str, source: str = "the log") -> None:
-    """Log what an opening has found damaged, and has made again."""
-    then = "run `headwater verify` to check the rest of the file"
-    log.warning("space %r: %s was damaged, and was made again from %s; %s", space, what, source, then)
 
 
 def _declare_at_server(opened: CollectionHost, collections: Sequence[DeclaredCollection]) -> None:

@@ -36,6 +36,12 @@ def log_raised(error: BaseException | None, message: str) -> None:
         log.error("%s\n%s", message, traceback_text(error, author_calls(error)))
 
 
+def log_rebuilt(space: str, what: str, source: str = "the log") -> None:
+    """Log what an opening has found damaged, and has made again."""
+    then = "run `headwater verify` to check the rest of the file"
+    log.warning("space %r: %s was damaged, and was made again from %s; %s", space, what, source, then)
+
+
 class RaisedLater:
     """`on_error="raise"`: each error is logged when it happens, and the first is raised when the space is closed.
 
