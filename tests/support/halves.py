@@ -1,6 +1,6 @@
 """The two halves of the suite: how they are told apart, how many examples each runs, and in which order.
 
-`./hw test` runs the fast half: every test that is not marked `slow`, with a fifth of the examples of a property.
+`./hw test` runs the fast half: every test that is not marked `slow`, with a tenth of the examples of a property.
 `./hw test --rest` runs what the fast half leaves out: the tests marked `slow`, and every property again, with all of
 its examples. Without `--half`, pytest runs every test once, with all examples.
 
@@ -31,7 +31,7 @@ HALVES = ("fast", "rest")
 FULL = 100
 """Examples of a property, unless it says otherwise."""
 
-FAST = 20
+FAST = 10
 """As many of `FULL` run in the fast half, and in proportion of what a test says itself."""
 
 SHRINKING_S = 10
@@ -83,7 +83,7 @@ def examples(full: int = FULL) -> int:
 
 
 def seeds(full: int) -> list[ParameterSet]:
-    """Seeds for `parametrize`: the first fifth is in the fast half, the others are in the rest."""
+    """Seeds for `parametrize`: the first tenth is in the fast half, the others are in the rest."""
     fast = max(1, full * FAST // FULL)
     return [pytest.param(seed, marks=[] if seed < fast else [pytest.mark.slow]) for seed in range(full)]
 

@@ -35,7 +35,7 @@ def spaces() -> None:
 @click.argument("folder", required=False, default=".")
 @action("space_actions", as_list(*SPACE))
 def list_spaces() -> None:
-    """List the spaces of a folder or a database with their names, ids, lineages and sizes.
+    """List the spaces of a folder or a database.
 
     FOLDER may be postgresql://HOST/DATABASE. Without it, those of this folder. Nothing is opened for writing, so
     spaces in use are listed too.
