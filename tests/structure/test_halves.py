@@ -183,3 +183,33 @@ def test_each_property_that_fails_leaves_less_time_to_shrink_the_next(monkeypatc
             raise ZeroDivisionError
     assert engine.MAX_SHRINKING_SECONDS == 1
     assert spent < 60
+
+
+EXAMPLES = """
+import sys
+from hypothesis import given, settings, strategies as st
+from tests.support import halves
+
+halves.load_profile("fast")
+for name in sys.argv[1:]:
+    __import__(name)
+
+
+@settings(max_examples=50)
+@given(st.lists(st.integers()), st.text(), st.floats())
+def tell(numbers: list[int], text: str, number: float) -> None:
+    print(ascii((numbers, text, number)))
+
+
+tell()
+"""
+
+
+def test_examples_do_not_depend_on_the_modules_that_are_loaded() -> None:
+    def told_by(*modules: str) -> str:
+        command = [sys.executable, "-c", EXAMPLES, *modules]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+    alone = told_by()
+    assert alone.count("\n") >= 50
+    assert told_by("headwater.app", "headwater.workflow.transitions") == alone

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
-from hypothesis.internal.conjecture import engine
+from hypothesis.internal.conjecture import engine, providers
 
 if TYPE_CHECKING:
     from _pytest.mark import ParameterSet
@@ -72,7 +72,11 @@ def load_profile(half: str | None) -> None:
     )
     settings.register_profile("fast", settings.get_profile("ci"), max_examples=FAST)
     settings.register_profile("nightly", settings.get_profile("ci"), max_examples=FULL * 50, derandomize=False)
-    settings.load_profile(os.environ.get("HEADWATER_HYPOTHESIS", "fast" if half == "fast" else "ci"))
+    name = os.environ.get("HEADWATER_HYPOTHESIS", "fast" if half == "fast" else "ci")
+    settings.load_profile(name)
+    if settings.get_profile(name).derandomize:
+        # Hypothesis also tries constants of the modules that are loaded, which depend on what else a worker runs.
+        providers._get_local_constants = lambda: providers._local_constants
     engine.MAX_SHRINKING_SECONDS = SHRINKING_S
 
 
