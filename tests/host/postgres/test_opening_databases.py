@@ -23,6 +23,8 @@ from headwater.errors import (
 from headwater.host.postgres.database_connection import DatabaseConnection
 from headwater.host.postgres.database_url import parse_database_url
 from headwater.host.space_files import open_for_questions, open_space
+from headwater.runtime.options import Options
+from headwater.testing import SimClock
 from tests.support.postgres import cluster, database, new_name
 
 PASSWORD = "correct horse"  # noqa: S105  # of nobody
@@ -106,6 +108,46 @@ def test_handlers_and_workflows_keep_their_promises_over_a_restart(url: str) -> 
         order.send(100).result(timeout="60s")  # the same id: published once
         opened.workflows.drain()
         assert paid.value == 100
+
+
+def test_lanes_rates_and_priorities_are_kept_over_a_restart(url: str) -> None:
+    clock, called, refused = SimClock(), [], {"ann urgent"}
+    app = hw.App("shop")
+    flow = app.workflow("pay")
+    due = flow.topic("due", dict)
+
+    @flow.consumer(due, key="who", concurrency=2, rate="1/m", retry=hw.Retry(3, backoff="1h"))
+    class Charge(hw.Consumer[dict, str, str]):  # type: ignore[type-arg]  # whatever is in it
+        def prepare(self, pending: Sequence[hw.Event[dict]]) -> hw.Plan[str]:  # type: ignore[type-arg]
+            return hw.Plan(pending[0].id, take=pending[:1]) if pending else hw.Plan.idle()
+
+        def mutate(self, run: hw.Run, plan: str) -> str | hw.NotApplied:
+            called.append(plan)
+            return hw.NotApplied("not now") if plan in refused else plan
+
+        def next(self, run: hw.Run, plan: str, outcome: hw.Outcome[str]) -> None:
+            pass
+
+    def drained() -> list[str]:
+        """What is called in a new opening."""
+        called.clear()
+        with app.open_with(f"{url}&space={space}", Options(wall=clock.now_ms)) as opened:
+            opened.workflows.drain()
+        return list(called)
+
+    space = new_name()
+    with app.open_with(f"{url}&space={space}", Options(wall=clock.now_ms)):
+        for one, priority in (("ann first", 5), ("bob", 5), ("ann urgent", 9)):
+            due.publish({"who": one.partition(" ")[0]}, id=one, priority=priority)
+    assert drained() == ["ann urgent"]
+    assert drained() == [], "one call in a minute"
+    clock.advance(60_000)
+    assert drained() == ["bob"], "her lane waits for its next attempt"
+    refused.clear()
+    clock.advance(3_600_000)
+    assert drained() == ["ann urgent"], "what has begun stays first"
+    clock.advance(60_000)
+    assert drained() == ["ann first"]
 
 
 def test_a_space_has_one_owner_at_a_time(url: str) -> None:

@@ -16,13 +16,12 @@ from headwater.errors import CorruptError, HeadwaterError, InvariantError
 from headwater.store.backends.checksums import sum_of
 from headwater.store.backends.postgres.commit_group import FencedGroup
 from headwater.store.backends.sqlite_tables import SqliteTables, keep_plans
-from headwater.store.backends.workflow_tables import WORKFLOW_STEP_4, WORKFLOW_TABLES_3
+from headwater.store.backends.workflow_tables import WORKFLOW_TABLES
 
 _GONE: Final = (
     "delete from hw_row r using own, unnest(%b::text[], %b::bytea[]) t(tbl, key) "
     "where r.space = own.id and r.tbl = t.tbl and r.key = t.key"
 )
-_SCHEMA: Final = f"{WORKFLOW_TABLES_3} {WORKFLOW_STEP_4}"
 _encode: Final = msgspec.msgpack.encode
 
 StoredRow = tuple[str, bytes, bytes, int]
@@ -60,7 +59,7 @@ class WorkingCopy:
     def _fill(self, db: apsw.Connection) -> None:
         """Replace all rows by those of PostgreSQL. Users of the tables keep the connection."""
         made = apsw.Connection(":memory:")
-        made.execute(_SCHEMA)
+        made.execute(WORKFLOW_TABLES)
         # The rows are the result of the triggers, which must not run again.
         triggers = list(made.execute("select name, sql from sqlite_schema where type = 'trigger'"))
         for name, _ in triggers:
