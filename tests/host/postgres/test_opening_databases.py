@@ -22,7 +22,7 @@ from headwater.errors import (
 )
 from headwater.host.postgres.database_connection import DatabaseConnection
 from headwater.host.postgres.database_url import parse_database_url
-from headwater.host.space_files import open_for_questions, open_space
+from headwater.host.space_files import locate, open_for_questions, open_space
 from headwater.runtime.options import Options
 from headwater.testing import SimClock
 from tests.support.postgres import cluster, database, new_name
@@ -272,6 +272,31 @@ def test_a_password_is_in_no_text() -> None:
     assert secret.shown == "postgresql://ann@db:5433/shop"
     assert secret.libpq == "postgresql://ann:geheim@db:5433/shop?password=geheim&sslmode=require"
     assert (secret.space, secret.schema) == ("eu", "headwater")
+
+
+@pytest.mark.parametrize(
+    "parameter", ["host=%2Ftmp", "hostaddr=127.0.0.1", "port=6543", "dbname=shop", "user=ann", "service=shop"]
+)
+def test_a_parameter_that_names_another_database_is_another_space(parameter: str) -> None:
+    plain, other = locate("postgresql:///", "eu"), locate(f"postgresql:///?{parameter}", "eu")
+    assert plain.key != other.key
+    assert other.database is not None
+    assert parameter.replace("%2F", "/") in other.database.shown
+    # Another way to get to the same one.
+    assert locate(f"postgresql:///?{parameter}&connect_timeout=5&password=geheim", "eu").key == other.key
+
+
+@pytest.mark.parametrize("secret", ["geheim#", "ge#heim", "geheim?", "ge?heim", "#geheim", "geheim/", "g#1/geheim"])
+def test_a_password_that_ends_the_host_is_refused_and_not_shown(secret: str) -> None:
+    with pytest.raises(UsageError, match="%23") as caught:
+        parse_database_url(f"postgresql://ann:{secret}@db/shop")
+    assert "geheim" not in str(caught.value)
+    assert "heim" not in repr(caught.value.facts)
+
+
+@pytest.mark.parametrize("hosts", ["db", "db:5433", "db:5433,[::1]:5434,other", "[fe80::1]", "[::1]:5433", ":5433", ""])
+def test_hosts_are_passed_on(hosts: str) -> None:
+    assert parse_database_url(f"postgresql://{hosts}/shop?user=ann@home").libpq.startswith(f"postgresql://{hosts}/shop")
 
 
 # --- the command line --------------------------------------------------------------------------------------------
