@@ -24,6 +24,8 @@ from headwater.host.postgres.database_connection import DatabaseConnection
 from headwater.host.postgres.database_url import parse_database_url
 from headwater.host.space_files import locate, open_for_questions, open_space
 from headwater.runtime.options import Options
+from headwater.store.backends.postgres import presence
+from headwater.store.backends.postgres.database_link import UnansweredError
 from headwater.testing import SimClock
 from tests.support.postgres import cluster, database, new_name
 
@@ -360,6 +362,24 @@ def test_commands_that_need_a_file_say_so_and_make_none(words: tuple[str, ...], 
     assert refused.returncode in (2, 3)
     assert told in refused.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_of_the_first_beat_leaves_no_connection(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise UnansweredError
+
+    monkeypatch.setattr(presence, "register", broken)
+    made: list[DatabaseConnection] = []
+    connect = DatabaseConnection._connect
+
+    def connecting(self: DatabaseConnection) -> object:
+        made.append(self)
+        return connect(self)
+
+    monkeypatch.setattr(DatabaseConnection, "_connect", connecting)
+    with pytest.raises(UnavailableError, match="broke while the space was opened"):
+        open_space(url, new_name())
+    assert [each._db.closed for each in made] == [True, True]
 
 
 def test_an_error_of_the_opening_gives_the_space_back(url: str) -> None:
