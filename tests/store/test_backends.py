@@ -72,6 +72,13 @@ def fold(through: int, **parts: object) -> Fold:
     return Fold(Seq(through), branches=[branch_row(MAIN), branch_row(DRAFT, MAIN, 1)], **parts)  # type: ignore[arg-type]
 
 
+def test_tables_of_workflows_are_those_of_a_new_file(backend: Backend, tmp_path: Path) -> None:
+    file = SqliteBackend(str(tmp_path / "new.db"))
+    query = "select type, name, sql from sqlite_schema where tbl_name like 'flow%' order by type, name"
+    assert backend.tables.execute(query) == file.tables.execute(query)
+    file.close()
+
+
 def test_new_backend_is_empty(backend: Backend) -> None:
     assert backend.last() is None
     assert backend.row(Seq(1)) is None

@@ -100,6 +100,37 @@ def test_events_of_one_key_follow_each_other_and_others_run_beside_them(kind: st
     desk.close()
 
 
+def test_an_event_that_moved_to_another_lane_is_not_shown_in_the_one_it_has_left(kind: str, tmp_path: Path) -> None:
+    desk = desk_of(kind, tmp_path, laned())
+    give(desk, "ann 1", "ann 2")
+    run = active(desk, *begun(desk))
+    desk.prepare(run, "ann 1")
+    desk.fail(run, FailureKind.TRANSIENT)
+    # Published anew with another value.
+    desk.publish("ann 1", payload={"who": "bob"})
+    desk.clock.advance(60 * SECOND)
+    assert begun(desk) == {"work who=ann": "ann 2", "work who=bob": "ann 1"}
+    do(desk, active(desk, "work who=bob"), "ann 1")
+    do(desk, active(desk, "work who=ann"), "ann 2")
+    check_all(desk.tables)
+    desk.close()
+
+
+def test_an_event_that_was_handled_in_its_new_lane_is_no_mistake_of_the_one_it_has_left(
+    kind: str, tmp_path: Path
+) -> None:
+    desk = desk_of(kind, tmp_path, laned())
+    give(desk, "ann 1")
+    begun(desk)
+    desk.publish("ann 1", payload={"who": "bob"})
+    begun(desk)
+    do(desk, active(desk, "work who=bob"), "ann 1")
+    with pytest.raises(TransitionError, match="published anew while work planned with it") as caught:
+        desk.prepare(active(desk, "work who=ann"), "ann 1")
+    assert caught.value.facts["stopped"]
+    desk.close()
+
+
 def test_no_more_lanes_are_at_work_than_are_declared(kind: str, tmp_path: Path) -> None:
     desk = desk_of(kind, tmp_path, laned(at_once=2))
     give(desk, "ann 1", "bob 1", "carl 1")

@@ -167,3 +167,21 @@ def test_whatever_happens_nothing_is_lost_and_nothing_is_done_twice(kind: str) -
     # Half as many on a disk, where each takes twice as long.
     count = examples(100 if kind == "memory" else 50)
     run_state_machine_as_test(made, settings=settings(stateful_step_count=30, max_examples=count))
+
+
+@pytest.mark.parametrize("lanes", ["", "keyed"])
+def test_a_run_that_was_put_aside_tells_of_its_plan_also_if_an_event_of_it_is_skipped(
+    lanes: str, tmp_path: Path
+) -> None:
+    world = World("memory", tmp_path, on_poison="park", retry=hw.Retry(0), lanes=lanes)
+    # Of one lane.
+    for one in ("e1", "e4"):
+        world.publish(one)
+    world.drain(Behaviour(next="fails"), limit=4)
+    assert world.aside() == {"e1", "e4"}
+    assert world.act("skip")
+    world.finish()
+    assert world.status()["e1"] == "skipped"
+    assert world.status()["e4"] == "consumed"
+    assert {"done e1", "done e4"} <= world.status("done").keys()
+    world.close()

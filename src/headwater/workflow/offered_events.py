@@ -46,11 +46,14 @@ def offered_again(
         return events, offered
     query = f"select {EVENT} from {FROM_EVENT} where event.status = 'pending' and event.id in (select take.event "
     query += "from flow_take as take where take.run = ?) order by event.priority desc, event.id"
+    which = within(flow.lane)
     begun = [EventRow(*each) for each in tables.execute(query, head.id)]
+    # One that was published anew, with another key, is handled in its new lane.
+    begun = [event for event in begun if not isinstance(which, str) or event.lane == which]
     if [event.id for event in events[: len(begun)]] == [event.id for event in begun[: len(events)]]:
         return events, offered
     # All at once: the pages after the first are read in the order of priorities.
     known = {event.id for event in begun}
-    rest = tables.pending(flow.id, spec.consumer(row.name).topics, max(offered, len(begun)), within(flow.lane))
+    rest = tables.pending(flow.id, spec.consumer(row.name).topics, max(offered, len(begun)), which)
     shown = [*begun, *(event for event in rest if event.id not in known)][: max(offered, len(begun))]
     return shown, len(shown)

@@ -255,7 +255,8 @@ def _refusal(tables: WorkflowTables, run: RunRow, event: int, topics: list[int])
     """Why an event cannot be reserved. A change by others is not a failure of the run: it prepares again."""
     among = ", ".join("?" * len(topics))
     row = tables.one(f"select status, changed from flow_event where id = ? and topic in ({among})", event, *topics)
-    if row is not None and (row[0] == "skipped" or (row[0] == "pending" and row[1] >= run.id)):
+    if row is not None and (row[0] == "skipped" or row[1] >= run.id):
+        # In a lane, it may have been handled in its new one meanwhile.
         what = "skipped" if row[0] == "skipped" else "published anew"
         message = f"event {event} was {what} while {run.handler} planned with it"
         return TransitionError(message, event=event, run=run.id, stopped=True)

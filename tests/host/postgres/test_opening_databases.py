@@ -22,7 +22,11 @@ from headwater.errors import (
 )
 from headwater.host.postgres.database_connection import DatabaseConnection
 from headwater.host.postgres.database_url import parse_database_url
-from headwater.host.space_files import open_for_questions, open_space
+from headwater.host.space_files import locate, open_for_questions, open_space
+from headwater.runtime.options import Options
+from headwater.store.backends.postgres import presence
+from headwater.store.backends.postgres.database_link import UnansweredError
+from headwater.testing import SimClock
 from tests.support.postgres import cluster, database, new_name
 
 PASSWORD = "correct horse"  # noqa: S105  # of nobody
@@ -106,6 +110,46 @@ def test_handlers_and_workflows_keep_their_promises_over_a_restart(url: str) -> 
         order.send(100).result(timeout="60s")  # the same id: published once
         opened.workflows.drain()
         assert paid.value == 100
+
+
+def test_lanes_rates_and_priorities_are_kept_over_a_restart(url: str) -> None:
+    clock, called, refused = SimClock(), [], {"ann urgent"}
+    app = hw.App("shop")
+    flow = app.workflow("pay")
+    due = flow.topic("due", dict)
+
+    @flow.consumer(due, key="who", concurrency=2, rate="1/m", retry=hw.Retry(3, backoff="1h"))
+    class Charge(hw.Consumer[dict, str, str]):  # type: ignore[type-arg]  # whatever is in it
+        def prepare(self, pending: Sequence[hw.Event[dict]]) -> hw.Plan[str]:  # type: ignore[type-arg]
+            return hw.Plan(pending[0].id, take=pending[:1]) if pending else hw.Plan.idle()
+
+        def mutate(self, run: hw.Run, plan: str) -> str | hw.NotApplied:
+            called.append(plan)
+            return hw.NotApplied("not now") if plan in refused else plan
+
+        def next(self, run: hw.Run, plan: str, outcome: hw.Outcome[str]) -> None:
+            pass
+
+    def drained() -> list[str]:
+        """What is called in a new opening."""
+        called.clear()
+        with app.open_with(f"{url}&space={space}", Options(wall=clock.now_ms)) as opened:
+            opened.workflows.drain()
+        return list(called)
+
+    space = new_name()
+    with app.open_with(f"{url}&space={space}", Options(wall=clock.now_ms)):
+        for one, priority in (("ann first", 5), ("bob", 5), ("ann urgent", 9)):
+            due.publish({"who": one.partition(" ")[0]}, id=one, priority=priority)
+    assert drained() == ["ann urgent"]
+    assert drained() == [], "one call in a minute"
+    clock.advance(60_000)
+    assert drained() == ["bob"], "her lane waits for its next attempt"
+    refused.clear()
+    clock.advance(3_600_000)
+    assert drained() == ["ann urgent"], "what has begun stays first"
+    clock.advance(60_000)
+    assert drained() == ["ann first"]
 
 
 def test_a_space_has_one_owner_at_a_time(url: str) -> None:
@@ -232,6 +276,31 @@ def test_a_password_is_in_no_text() -> None:
     assert (secret.space, secret.schema) == ("eu", "headwater")
 
 
+@pytest.mark.parametrize(
+    "parameter", ["host=%2Ftmp", "hostaddr=127.0.0.1", "port=6543", "dbname=shop", "user=ann", "service=shop"]
+)
+def test_a_parameter_that_names_another_database_is_another_space(parameter: str) -> None:
+    plain, other = locate("postgresql:///", "eu"), locate(f"postgresql:///?{parameter}", "eu")
+    assert plain.key != other.key
+    assert other.database is not None
+    assert parameter.replace("%2F", "/") in other.database.shown
+    # Another way to get to the same one.
+    assert locate(f"postgresql:///?{parameter}&connect_timeout=5&password=geheim", "eu").key == other.key
+
+
+@pytest.mark.parametrize("secret", ["geheim#", "ge#heim", "geheim?", "ge?heim", "#geheim", "geheim/", "g#1/geheim"])
+def test_a_password_that_ends_the_host_is_refused_and_not_shown(secret: str) -> None:
+    with pytest.raises(UsageError, match="%23") as caught:
+        parse_database_url(f"postgresql://ann:{secret}@db/shop")
+    assert "geheim" not in str(caught.value)
+    assert "heim" not in repr(caught.value.facts)
+
+
+@pytest.mark.parametrize("hosts", ["db", "db:5433", "db:5433,[::1]:5434,other", "[fe80::1]", "[::1]:5433", ":5433", ""])
+def test_hosts_are_passed_on(hosts: str) -> None:
+    assert parse_database_url(f"postgresql://{hosts}/shop?user=ann@home").libpq.startswith(f"postgresql://{hosts}/shop")
+
+
 # --- the command line --------------------------------------------------------------------------------------------
 
 
@@ -293,6 +362,24 @@ def test_commands_that_need_a_file_say_so_and_make_none(words: tuple[str, ...], 
     assert refused.returncode in (2, 3)
     assert told in refused.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_of_the_first_beat_leaves_no_connection(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise UnansweredError
+
+    monkeypatch.setattr(presence, "register", broken)
+    made: list[DatabaseConnection] = []
+    connect = DatabaseConnection._connect
+
+    def connecting(self: DatabaseConnection) -> object:
+        made.append(self)
+        return connect(self)
+
+    monkeypatch.setattr(DatabaseConnection, "_connect", connecting)
+    with pytest.raises(UnavailableError, match="broke while the space was opened"):
+        open_space(url, new_name())
+    assert [each._db.closed for each in made] == [True, True]
 
 
 def test_an_error_of_the_opening_gives_the_space_back(url: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import apsw
+import msgspec
 import pytest
 
 from headwater.errors import CorruptError, MigrationError
@@ -9,6 +11,8 @@ from headwater.host.postgres.database_connection import DatabaseConnection
 from headwater.store.backend import EntryFold, Fold, HeadRow, IndexRow, LogRow, ReplayRow, SnapshotRow
 from headwater.store.backends.postgres.database_schema import prepare
 from headwater.store.backends.postgres.postgres_backend import PostgresBackend
+from headwater.store.backends.postgres.working_copy import row_sum
+from headwater.store.backends.workflow_tables import WORKFLOW_STEP_4, WORKFLOW_TABLES_3
 from headwater.values.ids import MAIN, NEVER, DocKey, LocalSeq, Seq, SessionId
 from tests.support.postgres import database, new_name, open_backend
 
@@ -90,6 +94,26 @@ def test_changes_of_a_transaction_that_was_rolled_back_are_not_stored() -> None:
     backend.append((), None)
     backend._copy.doubt()
     assert backend.tables.execute("select name from flow") == []
+    backend.close()
+
+
+def test_rows_of_workflows_of_an_earlier_version_get_the_defaults_of_new_columns() -> None:
+    earlier = apsw.Connection(":memory:")
+    earlier.execute(f"{WORKFLOW_TABLES_3} {WORKFLOW_STEP_4}")
+    earlier.execute(
+        "insert into flow(name, salt, version, intent, created_at, updated_at) values ('a', 's', 1, 'active', 1, 1); "
+        "insert into flow_topic(flow, name) values (1, 'notes'); insert into flow_event(topic, message, payload, "
+        "status, created_at) values (1, 'e1', x'c0', 'pending', 1)"
+    )
+    backend = full()
+    rows: list[tuple[object, ...]] = []
+    for table in ("flow", "flow_topic", "flow_event"):
+        for values in earlier.execute(f"select * from {table}"):  # noqa: S608  # a name of ours
+            key, body = (msgspec.msgpack.encode(each) for each in ([values[0]], values))
+            rows.append((table, key, body, row_sum(table, key, body)))
+    backend._write(lambda group: group.insert("hw_row", ("text", "bytea", "bytea", "bigint"), rows))
+    assert backend.tables.execute("select message, lane, priority from flow_event") == [("e1", None, 5)]
+    assert backend.tables.execute("select pending, key from flow_topic") == [(1, None)]
     backend.close()
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit
 
 from headwater.errors import UsageError
 
@@ -15,6 +16,9 @@ DEFAULT_SCHEMA: Final = "headwater"
 _SCHEMA: Final = "headwater_schema"
 _SPACE: Final = "space"
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+_HOST: Final = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(:[0-9]*)?")
+_CHOOSING: Final = frozenset({"host", "hostaddr", "port", "dbname", "user", "service"})
+"""The parameters of libpq that choose a database, or a user of it."""
 
 
 def is_database(url: str) -> bool:
@@ -26,7 +30,7 @@ def is_database(url: str) -> bool:
 class DatabaseUrl:
     """A database, and the schema and the space that the URL names."""
 
-    libpq: str
+    libpq: str = field(repr=False)
     """For libpq: may have a password."""
     shown: str
     """For people: never has one."""
@@ -46,7 +50,7 @@ class DatabaseUrl:
 
 def parse_database_url(url: str) -> DatabaseUrl:
     """Read a URL. Parameters that are not Headwater's are passed on to libpq unchanged."""
-    parts = urlsplit(url)
+    parts = _split(url)
     own: dict[str, str] = {}
     passed: list[tuple[str, str]] = []
     for name, value in parse_qsl(parts.query, keep_blank_values=True):
@@ -60,11 +64,31 @@ def parse_database_url(url: str) -> DatabaseUrl:
         raise UsageError(message, found=schema)
     user_info, at, hosts = parts.netloc.rpartition("@")
     name = user_info.partition(":")[0]
-    scheme = "postgresql"
-    libpq = urlunsplit((scheme, parts.netloc, parts.path, urlencode(passed, quote_via=quote), ""))
-    known = [(each, value) for each, value in passed if each in {"host", "port"}]
-    shown = urlunsplit((scheme, f"{name}{at}{hosts}", parts.path, urlencode(known, quote_via=quote), ""))
-    return DatabaseUrl(libpq, unquote(shown), schema, own.get(_SPACE))
+    known = [(each, value) for each, value in passed if each in _CHOOSING]
+    shown = unquote(_joined(f"{name}{at}{hosts}", parts.path, known))
+    return DatabaseUrl(_joined(parts.netloc, parts.path, passed), shown, schema, own.get(_SPACE))
+
+
+def _split(url: str) -> SplitResult:
+    """The parts of a URL, if libpq finds the same. Else a part of a password could be taken for a host or a port."""
+    authority = url.partition("://")[2].partition("/")[0]
+    with suppress(ValueError):
+        parts = urlsplit(url)
+        user_info, _, hosts = parts.netloc.rpartition("@")
+        is_cut = "#" in url or authority.count("@") > 1 or ("@" in authority) != ("@" in parts.netloc)
+        if not is_cut and "@" not in user_info and all(map(_HOST.fullmatch, hosts.split(","))):
+            return parts
+    message = (
+        "the URL of a database cannot be read: postgresql://USER:PASSWORD@HOST:PORT/DATABASE is expected; in the user "
+        "and the password, write # as %23, / as %2F, : as %3A, ? as %3F, @ as %40, [ as %5B and ] as %5D"
+    )
+    raise UsageError(message)
+
+
+def _joined(authority: str, path: str, query: list[tuple[str, str]]) -> str:
+    """A URL for libpq, which needs the slashes also before an empty host."""
+    text = f"postgresql://{authority}{path}"
+    return f"{text}?{urlencode(query, quote_via=quote)}" if query else text
 
 
 def hide_password(text: str, url: DatabaseUrl) -> str:

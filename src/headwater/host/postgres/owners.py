@@ -34,7 +34,11 @@ class DatabaseOwner:
         self._name = f"process {machine().process_id()} on {platform.node() or 'this machine'}"
         self._ended = machine().event()
         self._connection = DatabaseConnection(url, is_relaxed=True)
-        presence.register(self._connection, self.id, self._name, __version__)
+        try:
+            presence.register(self._connection, self.id, self._name, __version__)
+        except BaseException:
+            self._connection.close()
+            raise
         self._thread = machine().thread(self._run, name="headwater-beat")
         self._thread.start()
 

@@ -29,7 +29,7 @@ from headwater.store.backend import (
 )
 from headwater.store.backends.sqlite_entries import key_sum
 from headwater.store.backends.sqlite_tables import SqliteTables, keep_plans
-from headwater.store.backends.workflow_tables import WORKFLOW_STEP_4, WORKFLOW_STEP_5, WORKFLOW_TABLES_3
+from headwater.store.backends.workflow_tables import WORKFLOW_TABLES
 from headwater.store.features import COLLECTIONS, with_feature
 from headwater.store.store_limits import SHIFTS_KEPT, SHIFTS_SLACK
 from headwater.values.ids import NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
@@ -72,7 +72,7 @@ class MemoryBackend:
         if self._tables is None:
             db = apsw.Connection(":memory:")
             keep_plans(db)
-            db.execute(f"pragma foreign_keys = on; {WORKFLOW_TABLES_3} {WORKFLOW_STEP_4} {WORKFLOW_STEP_5}")
+            db.execute(f"pragma foreign_keys = on; {WORKFLOW_TABLES}")
             self._tables = SqliteTables(db, _explained)
         return self._tables
 

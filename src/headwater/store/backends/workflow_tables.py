@@ -254,3 +254,6 @@ create index flow_event_lane on flow_event(topic, lane, priority desc, id)
 alter table flow_handler add column call_at integer;
 """
 """The changes of format 5. As in format 4: only additions, and an index or trigger in place of another."""
+
+WORKFLOW_TABLES: Final = f"{WORKFLOW_TABLES_3} {WORKFLOW_STEP_4} {WORKFLOW_STEP_5}"
+"""The tables of today, for backends that make them anew: every step."""

@@ -16,13 +16,12 @@ from headwater.errors import CorruptError, HeadwaterError, InvariantError
 from headwater.store.backends.checksums import sum_of
 from headwater.store.backends.postgres.commit_group import FencedGroup
 from headwater.store.backends.sqlite_tables import SqliteTables, keep_plans
-from headwater.store.backends.workflow_tables import WORKFLOW_STEP_4, WORKFLOW_TABLES_3
+from headwater.store.backends.workflow_tables import WORKFLOW_TABLES
 
 _GONE: Final = (
     "delete from hw_row r using own, unnest(%b::text[], %b::bytea[]) t(tbl, key) "
     "where r.space = own.id and r.tbl = t.tbl and r.key = t.key"
 )
-_SCHEMA: Final = f"{WORKFLOW_TABLES_3} {WORKFLOW_STEP_4}"
 _encode: Final = msgspec.msgpack.encode
 
 StoredRow = tuple[str, bytes, bytes, int]
@@ -60,16 +59,21 @@ class WorkingCopy:
     def _fill(self, db: apsw.Connection) -> None:
         """Replace all rows by those of PostgreSQL. Users of the tables keep the connection."""
         made = apsw.Connection(":memory:")
-        made.execute(_SCHEMA)
+        made.execute(WORKFLOW_TABLES)
         # The rows are the result of the triggers, which must not run again.
         triggers = list(made.execute("select name, sql from sqlite_schema where type = 'trigger'"))
         for name, _ in triggers:
             made.execute(f"drop trigger {name}")
+        columns: dict[str, list[str]] = {}
         for table, key, body, checksum in self._load():
             if row_sum(table, key, body) != checksum:
                 raise self._corrupt(f"a row of {table} does not match its checksum")
             values = msgspec.msgpack.decode(body)
-            made.execute(f"insert into {table} values ({', '.join('?' * len(values))})", values)
+            if table not in columns:
+                columns[table] = _columns_of(made, table)
+            # A row of an earlier version has fewer columns: new ones are added at the end, with a default.
+            names = columns[table][: len(values)]
+            made.execute(f"insert into {table}({', '.join(names)}) values ({', '.join('?' * len(values))})", values)
         for _, sql in triggers:
             made.execute(str(sql))
         with db.backup("main", made, "main") as backup:
@@ -121,7 +125,7 @@ class WorkingCopy:
 
     def _row(self, table: str, places: list[int], parts: list[Any]) -> tuple[Any, ...]:
         assert self._db is not None
-        names = [str(row[1]) for row in self._db.execute(f"pragma table_info({table})")]
+        names = _columns_of(self._db, table)
         where = " and ".join(f"{names[place]} = ?" for place in places)
         return tuple(self._db.execute(f"select * from {table} where {where}", parts).fetchall()[0])
 
@@ -145,6 +149,10 @@ class WorkingCopy:
         if self._session is not None:
             self._session.close()
             self._session = None
+
+
+def _columns_of(db: apsw.Connection, table: str) -> list[str]:
+    return [str(row[1]) for row in db.execute(f"pragma table_info({table})")]
 
 
 def _explained(error: apsw.Error) -> HeadwaterError:
