@@ -287,6 +287,21 @@ def test_a_studio_of_a_closed_file_does_not_hold_it(file: str) -> None:
             state_after(page, "live")
 
 
+def test_a_question_that_is_refused_and_a_deed_do_not_hold_a_closed_file(file: str) -> None:
+    with make_shop().app.open(file, on_error=ignore):
+        pass
+    # Each is the first job of its Studio: nothing is known of the file yet.
+    for first in (
+        lambda page: page.ask("pass", number=1),
+        lambda page: page.do("set", address="shop.count", text="7"),
+        lambda page: page.do("set", address="shop.nothing", text="7"),
+    ):
+        with local_page(file) as page:
+            first(page)
+            with started(file):
+                pass
+
+
 # --- in a program ---------------------------------------------------------------------------------------------
 
 

@@ -185,7 +185,8 @@ class SpaceFeed:
                 future.set_result(work())
             except Exception as error:  # noqa: BLE001  # given to the tab that has asked
                 future.set_exception(error)
-            if self._live in ("closed", "ended"):
+            # Also if the first question was refused, or the program has ended just now: a file is not held between two.
+            if self._live in ("closed", "ended") or (self._inspector is not None and self._inspector.holds_file):
                 self._release()
 
     def _pause(self) -> float | None:
