@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ from headwater.studio.local_host import FileHost
 from headwater.studio.local_server import LocalStudioServer
 from headwater.studio.page_frames import SUBPROTOCOL
 from headwater.studio.static_files import static_files
-from tests.server.running import settle_in
+from tests.server.running import settle_in, until
 from tests.studio.pages import PageClient, page_of, studio_served
 from tests.studio.test_served import EXAMPLES
 from tests.system.attacks.raw import ask, upgrade_lines
@@ -356,6 +357,22 @@ def test_tabs_and_watched_questions_are_no_more_than_a_bound(studio: Studio, mon
         monkeypatch.setattr(site, "TABS", 1)
         with page_of(studio.url) as other:
             assert other.code() == 4429
+
+
+def test_branches_without_end_have_no_threads_without_end(studio: Studio) -> None:
+    def feeds() -> list[str]:
+        return [each.name for each in threading.enumerate() if each.name == "headwater-studio-feed"]
+
+    before = len(feeds())
+    with page_of(studio.url, **studio.right()) as page:
+        page.watch("branches")
+        for number in range(3 * limits.FEEDS):
+            page.ask("documents", branch=f"asked{number}")
+            page.watch("documents", branch=f"watched{number}")
+            page.send(t="unwatch", n=page.number)
+        assert page.ask("document", address="note")["exists"]
+        # Those that were released end in a thread of their own.
+        until(lambda: len(feeds()) - before <= limits.FEEDS + 1, "their threads have ended")
 
 
 def test_questions_without_end_end_the_connection(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
