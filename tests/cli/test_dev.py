@@ -160,3 +160,5 @@ def runs_in(page: PageClient) -> int:
 def test_wrong_use_is_told_before_anything_is_started(run: Run) -> None:
     result = run("dev", "shop:app", "--url", "shop.db", "--ingress", "nowhere", exit=2)
     assert "HOST:PORT is expected" in result.stderr
+    result = run("dev", "shop:app", "--url", "odd://place", exit=2)
+    assert "is not a URL" in result.stderr

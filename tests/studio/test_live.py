@@ -9,7 +9,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,13 @@ import pytest
 from headwater.inspect.function_records import GetChanges, GetGraph
 from headwater.inspect.live_inspector import LiveInspector
 from headwater.inspect.sockets import socket_registry
-from headwater.studio import Studio
+from headwater.studio import Studio, feed, passes
+from headwater.studio.answers import SpacesView
 from headwater.studio.feed import Answered
+from headwater.studio.host import Login
+from headwater.studio.local_host import FileHost
 from headwater.studio.local_server import LocalStudioServer
+from headwater.studio.questions import DocumentQuestion, Spaces
 from tests.studio.locally import entered, local_page, studio_of
 from tests.studio.pages import PageClient, page_of
 from tests.studio.shop import Shop, ignore, make_shop
@@ -219,6 +223,35 @@ def test_a_pass_that_is_recorded_can_be_followed_step_by_step(shop: Shop, file: 
         assert page.ask("pass", number=99)["code"] == "HW106"
 
 
+def test_a_recording_ends_by_itself_also_if_nobody_looks(
+    shop: Shop, file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del shop
+    ended: list[str] = []
+    monkeypatch.setattr(passes, "RECORD_S", 0.1)
+    monkeypatch.setattr(FileHost, "follow", lambda *_: lambda: ended.append("ended"))
+    with local_page(file) as page:
+        page.do("record", on=True)
+        until(lambda: ended, "the program is as fast as before")
+    assert ended == ["ended"]
+
+
+def test_an_answer_about_many_spaces_is_slow_too(monkeypatch: pytest.MonkeyPatch, file: str, shop: Shop) -> None:
+    del shop
+    monkeypatch.setattr(feed, "spaces", lambda *_: (time.sleep(0.1), SpacesView(spaces=(), next=""))[1])
+    with closing(feed.SpaceFeed(FileHost(file), Login(), "", "main")) as asked:
+        assert asked.ask(Spaces()).result(WAIT_S).rest_s >= 0.1 * feed.SLOW_REST
+
+
+def test_large_answers_are_not_kept_for_other_tabs(shop: Shop, file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    del shop
+    monkeypatch.setattr(feed, "_REMEMBERED_BYTES", 2000)
+    with closing(feed.SpaceFeed(FileHost(file), Login(), "", "main")) as asked:
+        for question in (DocumentQuestion(address="shop.count"), DocumentQuestion(address=f"shop.{'x' * 2000}")):
+            asked.ask(question).result(WAIT_S)
+        assert [len(key) < 2000 for key in asked._remembered] == [True]
+
+
 # --- programs -------------------------------------------------------------------------------------------------
 
 PROGRAM = """
@@ -285,6 +318,21 @@ def test_a_studio_of_a_closed_file_does_not_hold_it(file: str) -> None:
         page.watch("documents")
         with started(file):
             state_after(page, "live")
+
+
+def test_a_question_that_is_refused_and_a_deed_do_not_hold_a_closed_file(file: str) -> None:
+    with make_shop().app.open(file, on_error=ignore):
+        pass
+    # Each is the first job of its Studio: nothing is known of the file yet.
+    for first in (
+        lambda page: page.ask("pass", number=1),
+        lambda page: page.do("set", address="shop.count", text="7"),
+        lambda page: page.do("set", address="shop.nothing", text="7"),
+    ):
+        with local_page(file) as page:
+            first(page)
+            with started(file):
+                pass
 
 
 # --- in a program ---------------------------------------------------------------------------------------------

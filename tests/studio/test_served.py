@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import logging
 import socket
 import ssl
 import threading
@@ -367,6 +368,15 @@ def test_a_program_that_answers_nonsense_is_passed_over(server: Server) -> None:
 
 
 # --- as users run it --------------------------------------------------------------------------------------------
+
+
+def test_a_socket_is_told_in_the_log_as_a_page_is(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    token = token_for(server, "home", "read", "ann")
+    with caplog.at_level(logging.DEBUG, logger="headwater.server"):
+        with page_of(server.url, token=token) as page:
+            assert page.ask("overview")
+        until(lambda: "page asked for" in caplog.messages, "it is told")
+    assert token not in caplog.text
 
 
 @pytest.mark.slow

@@ -53,6 +53,9 @@ def dev(
     if ingress is not None:
         listen_address("--ingress", ingress)
     url = _url(name, target)
+    if not is_server(url):
+        # Refused here, and not by each start of the program.
+        locate(url, target.space)
     words = [name, "--url", url]
     words += [] if target.space is None else ["--space", target.space]
     words += [] if concurrency is None else ["--concurrency", str(concurrency)]

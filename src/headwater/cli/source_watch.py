@@ -62,10 +62,11 @@ class SourceWatch:
 
     def changed(self) -> Path | None:
         """A file that was changed, removed or added; None if there is none."""
-        for file, mark in self._seen.items():
+        # A copy, made at once: another thread adds what a failed start was about.
+        for file, mark in tuple(self._seen.items()):
             if _mark(file) != mark:
                 return file
-        for folder, names in self._folders.items():
+        for folder, names in tuple(self._folders.items()):
             if added := _names(folder) - names:
                 return folder / min(added)
         return None

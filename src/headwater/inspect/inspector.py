@@ -22,6 +22,10 @@ class Inspector(Protocol):
     def is_live(self) -> bool:
         """A process has the space open, and answers."""
 
+    @property
+    def holds_file(self) -> bool:
+        """It has opened the file itself, until it is closed. Opens nothing."""
+
     def ask(self, question: Question[A]) -> A:
         """The answer. Raises HeadwaterError."""
 
@@ -49,6 +53,7 @@ class ClosingInspector:
     """An inspector that is closed at the end of a `with` block."""
 
     is_live = False
+    holds_file = False
 
     def close(self) -> None:
         """Release what the inspector has open. By default, nothing."""

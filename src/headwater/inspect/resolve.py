@@ -91,6 +91,11 @@ class LocalInspector(ClosingInspector):
         """A process has the space open."""
         return self._reached().is_live
 
+    @property
+    def holds_file(self) -> bool:  # type: ignore[override]  # known when it is reached
+        """No process has it open: this one has opened it."""
+        return isinstance(self._found, ClosedFile)
+
     def ask(self, question: Question[A]) -> A:
         """The answer. Asks again if the space is closed or opened meanwhile."""
         return self._try(lambda found: found.ask(question), reads=True)

@@ -77,7 +77,7 @@ def answer(storage: Storage, branch: str, question: SpaceQuestion, may_see: MayS
         on = find_branch(engine, branch)
         match question:
             case DescribeType():
-                return describe_type(engine, on, question)
+                return describe_type(engine, on, question, sees)
             case ListBranches():
                 return branches(engine)
             case CompareDocuments():
@@ -102,17 +102,21 @@ class _Clock:
     def __init__(self) -> None:
         self._ends = machine().monotonic() + READING_MS / 1000
         self._count = 0
+        self.was_over = False
 
     def is_over(self) -> bool:
-        """Whether the time is over. Reads the clock once for many documents."""
+        """Whether the time is over: then for good. Reads the clock once for many documents."""
         self._count += 1
-        return self._count % _CHECKED == 0 and machine().monotonic() > self._ends
+        if self._count % _CHECKED == 0:
+            self.was_over = self.was_over or machine().monotonic() > self._ends
+        return self.was_over
 
 
-def describe_type(engine: Engine, branch: BranchId, question: DescribeType) -> TypeReport:
+def describe_type(engine: Engine, branch: BranchId, question: DescribeType, sees: MaySee) -> TypeReport:
     """The declared type of a value, and of the fields below it."""
     doc, steps = parse_address(question.address)
-    schema = declared_in(engine, branch).of(doc)
+    # The names of the fields are part of the value.
+    schema = declared_in(engine, branch).of(doc) if sees(doc) else None
     root: Maybe = engine.documents.at(branch, doc, engine.head).value
     for step in settle_path(root, steps):
         schema = None if schema is None else schema.child(step)
@@ -147,7 +151,8 @@ def compare(engine: Engine, branch: BranchId, question: CompareDocuments, sees: 
     newer = engine.head if question.newer is None else Seq(question.newer)
     found: list[DifferenceReport] = []
     limit = max(min(question.limit, DIFFERENCES_MAX), 1)
-    for change in _changes(engine, branch, question, older, newer):
+    clock = _Clock()
+    for change in _changes(engine, branch, question, older, newer, clock=clock):
         if not sees(change.doc):
             continue
         if len(found) >= limit:
@@ -164,10 +169,12 @@ def compare(engine: Engine, branch: BranchId, question: CompareDocuments, sees: 
                 **sides,
             )
         )
-    return Differences(differences=tuple(found), older=older, newer=newer, is_complete=True)
+    return Differences(differences=tuple(found), older=older, newer=newer, is_complete=not clock.was_over)
 
 
-def _changes(engine: Engine, branch: BranchId, question: CompareDocuments, older: Seq, newer: Seq) -> Iterator[Change]:
+def _changes(
+    engine: Engine, branch: BranchId, question: CompareDocuments, older: Seq, newer: Seq, *, clock: _Clock
+) -> Iterator[Change]:
     documents = engine.documents
     against = find_branch(engine, question.against) if question.against else branch
     read_seq(engine, branch, older)
@@ -180,6 +187,8 @@ def _changes(engine: Engine, branch: BranchId, question: CompareDocuments, older
     else:
         docs = iter(sorted({*keys(engine, branch), *keys(engine, against)}))
     for doc in docs:
+        if clock.is_over():
+            return
         before, after = documents.at(branch, doc, older), documents.at(against, doc, newer)
         yield from changes_between(doc, before.value, after.value)
 

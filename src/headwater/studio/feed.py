@@ -64,6 +64,9 @@ BUSY_S: Final = 0.3
 _REMEMBERED: Final = 64
 """Answers of one moment that are given to several tabs."""
 
+_REMEMBERED_BYTES: Final = 1024 * 1024
+"""Bytes of an answer beyond which it is made anew: a document that is loaded whole has up to 16 MiB."""
+
 _STOP: Final = object()
 
 
@@ -185,10 +188,15 @@ class SpaceFeed:
                 future.set_result(work())
             except Exception as error:  # noqa: BLE001  # given to the tab that has asked
                 future.set_exception(error)
-            if self._live in ("closed", "ended"):
+            # Also if the first question was refused, or the program has ended just now: a file is not held between two.
+            if self._live in ("closed", "ended") or (self._inspector is not None and self._inspector.holds_file):
                 self._release()
 
     def _pause(self) -> float | None:
+        pause, left = self._pause_of_looks(), self._recording.left_s
+        return pause if left is None else left if pause is None else min(pause, left)
+
+    def _pause_of_looks(self) -> float | None:
         if not self._listeners:
             return None
         if self._live in ("closed", "ended"):
@@ -220,6 +228,7 @@ class SpaceFeed:
     def _look(self) -> None:
         """See whether the space has changed, was opened or closed, and notify the tabs."""
         self._rung = False
+        self._recording.end_in_time()
         self._watch_passes()
         if not self._listeners:
             return
@@ -264,7 +273,7 @@ class SpaceFeed:
         elif now - self._busy_since > BUSY_S:
             self._busy = running
 
-    def _answer(self, question: StudioQuestion, mark: str, *, rung: bool) -> Answered:  # noqa: C901, PLR0911  # one for each source
+    def _answer(self, question: StudioQuestion, mark: str, *, rung: bool) -> Answered:  # noqa: PLR0911  # one for each source
         if isinstance(question, IntentQuestion):
             of_host = self._host.intents.get(str(question.deed.__struct_config__.tag))
             why_not = self._why_not(question.deed)
@@ -276,8 +285,7 @@ class SpaceFeed:
             return self._answered(msgspec.json.encode(view), view)
         own = self._host.questions.get(str(question.__struct_config__.tag))
         if own is not None:
-            view = own(self._login, question)
-            return self._answered(msgspec.json.encode(view), view)
+            return self._timed(lambda: own(self._login, question))
         if isinstance(question, Passes):
             view = self._recording.listed(question)
             return self._answered(msgspec.json.encode(view), view)
@@ -286,8 +294,7 @@ class SpaceFeed:
             view = self._recording.shown(question, names, boxes)
             return self._answered(msgspec.json.encode(view), view)
         if isinstance(question, Spaces):
-            view = spaces(self._host, self._login, question)
-            return self._answered(msgspec.json.encode(view), view)
+            return self._timed(lambda: spaces(self._host, self._login, question))
         if not rung or self._live != "live" or machine().monotonic() - self._pulsed_at > FRESH_S:
             self._pulse()
         if self._live == "ended" and is_of_functions(question):
@@ -301,11 +308,22 @@ class SpaceFeed:
             view = self._answers.answer(self._reached(), question, seq=self._seq)
             known = self._mark, msgspec.json.encode(view), view
             took_s = machine().monotonic() - begin
-            self._remembered.pop(key, None)
-            while len(self._remembered) >= _REMEMBERED:
-                del self._remembered[next(iter(self._remembered))]
-            self._remembered[key] = known
+            self._remember(key, known)
         return self._answered(known[1], known[2], took_s)
+
+    def _remember(self, key: bytes, known: tuple[str, bytes, object]) -> None:
+        self._remembered.pop(key, None)
+        if len(key) + len(known[1]) > _REMEMBERED_BYTES:
+            return
+        while len(self._remembered) >= _REMEMBERED:
+            del self._remembered[next(iter(self._remembered))]
+        self._remembered[key] = known
+
+    def _timed(self, work: Callable[[], object]) -> Answered:
+        """An answer of the host, which may read many files: the pause after it depends on its time, too."""
+        begin = machine().monotonic()
+        view = work()
+        return self._answered(msgspec.json.encode(view), view, machine().monotonic() - begin)
 
     def _answered(self, record: bytes | None, view: object, took_s: float = 0.0) -> Answered:
         return Answered(

@@ -34,6 +34,9 @@ WATCHES: Final = 32
 ASKED: Final = 64
 """Questions and deeds of one tab that wait for their answer: a page asks a few at once."""
 
+FEEDS: Final = 8
+"""Spaces and branches that one tab looks into at the same time, beside those that it watches: each has a thread."""
+
 TABS: Final = 64
 """Open sockets of one server: each may hold one pending delta."""
 

@@ -6,6 +6,7 @@ in `sessionStorage`, and shows it in `hello`. Only hashes are kept here.
 
 from __future__ import annotations
 
+from collections import Counter
 from hashlib import sha256
 from typing import Final
 
@@ -21,7 +22,7 @@ _BYTES: Final = 32
 """Bytes of a secret: 256 bits cannot be guessed."""
 
 SESSIONS: Final = 256
-"""Sessions at the same time. The oldest ends."""
+"""Sessions at the same time. One more ends the oldest of the token that has the most."""
 
 REFUSED: Final = "this link or session is not valid (any more): start `headwater studio` again, or log in again"
 
@@ -50,8 +51,10 @@ class Logins:
     def link_code(self, login: Login) -> str:
         """A new one-time code."""
         code = machine().token_urlsafe(_BYTES)
+        now = machine().monotonic()
         with self._lock:
-            self._codes[_hash(code)] = (machine().monotonic() + LINK_S, login)
+            self._codes = {key: each for key, each in self._codes.items() if each[0] >= now}
+            self._codes[_hash(code)] = (now + LINK_S, login)
         return code
 
     def enter(self, hello: HelloFrame, peer: str) -> tuple[str, StudioSession]:
@@ -79,9 +82,14 @@ class Logins:
         made = StudioSession(id=key.hex()[:12], login=login, peer=peer, since_ms=machine().now_ms(), ends=ends)
         with self._lock:
             while len(self._sessions) >= SESSIONS:
-                del self._sessions[next(iter(self._sessions))]
+                self._end_one()
             self._sessions[key] = made
         return secret, made
+
+    def _end_one(self) -> None:
+        """The oldest of the token that has the most: no token ends the logins of others by logging in again."""
+        [(grant, _)] = Counter(each.login.grant for each in self._sessions.values()).most_common(1)
+        del self._sessions[next(key for key, each in self._sessions.items() if each.login.grant == grant)]
 
     def holds(self, session: StudioSession) -> bool:
         """Whether a session goes on: it was not ended, its time is not over, its grant holds."""

@@ -65,9 +65,18 @@ class Recording:
     @property
     def is_on(self) -> bool:
         """Whether it is recording now. Ends it if its time is over."""
-        if self._end is not None and machine().monotonic() > self._until:
-            self.stop()
+        self.end_in_time()
         return self._end is not None
+
+    @property
+    def left_s(self) -> float | None:
+        """Seconds until it ends; None if it is not recording."""
+        return None if self._end is None else max(0.0, self._until - machine().monotonic())
+
+    def end_in_time(self) -> None:
+        """End the recording if its time is over."""
+        if self._end is not None and machine().monotonic() >= self._until:
+            self.stop()
 
     def start(self) -> None:
         """Record for ten minutes from now."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container
 from contextlib import suppress
 from typing import Any, Final, Protocol
 
@@ -19,7 +19,7 @@ from headwater.studio import answers, page_frames
 from headwater.studio.deeds import Acted
 from headwater.studio.feed import Answered, SpaceFeed
 from headwater.studio.host import Login, StudioHost
-from headwater.studio.limits import ASKED, DELTA_MS, WATCHES
+from headwater.studio.limits import ASKED, DELTA_MS, FEEDS, WATCHES
 from headwater.studio.logins import Logins, StudioSession
 from headwater.studio.questions import QUESTIONS, IntentQuestion, StudioQuestion
 from headwater.values.author_text import describe
@@ -177,11 +177,23 @@ class Tab:
         if space not in spaces and spaces:
             raise AccessError(f"there is no space {space!r} here, or no right to it", space=space)
         key = space, asked.branch
-        found = self._used.get(key)
+        found = self._used.pop(key, None)
         if found is None:
-            feed = self._feeds.feed(login, space, asked.branch)
-            found = self._used[key] = feed, _nothing
+            self._release_idle()
+            found = self._feeds.feed(login, space, asked.branch), _nothing
+        # The newest is the last.
+        self._used[key] = found
         return found[0]
+
+    def _release_idle(self) -> None:
+        """Make room for a feed: each has a thread, and a page may name any branch."""
+        for key, (feed, end) in list(self._used.items()):
+            if len(self._used) < FEEDS:
+                return
+            if end is _nothing:
+                del self._used[key]
+                # What was asked already is answered first.
+                self._feeds.release(feed)
 
     def _listen(self, watch: _Watch) -> None:
         """From now on the feed looks for changes."""
@@ -228,14 +240,14 @@ class Tab:
         watch = self._watches.pop(number, None)
         if watch is not None and watch.task is not None:
             watch.task.cancel()
-        if not self._watches:
-            self._quiet()
+        self._quiet(but={each.feed for each in self._watches.values()})
 
-    def _quiet(self) -> None:
-        """Nothing is watched: the feeds do not look for this tab."""
+    def _quiet(self, but: Container[SpaceFeed | None] = ()) -> None:
+        """Feeds of which nothing is watched do not look for this tab."""
         for key, (feed, end) in list(self._used.items()):
-            end()
-            self._used[key] = feed, _nothing
+            if feed not in but:
+                end()
+                self._used[key] = feed, _nothing
 
     def _hide(self) -> None:
         self._hidden = True
@@ -250,7 +262,8 @@ class Tab:
             return
         self._hidden = False
         for number, watch in self._watches.items():
-            watch.task = self._loop.create_task(self._keep(number, watch))
+            if watch.task is None:
+                watch.task = self._loop.create_task(self._keep(number, watch))
 
     async def _keep(self, number: int, watch: _Watch) -> None:
         """Answer a watched question, again after each change."""
@@ -270,8 +283,9 @@ class Tab:
                 found = await self._answered(watch.question, "", rung=True)
                 await self._delta(number, watch, found)
         except Exception as error:  # noqa: BLE001  # a question must not end the tab
-            await self._write(_trouble(error, number))
             self._watches.pop(number, None)
+            self._quiet(but={each.feed for each in self._watches.values()})
+            await self._write(_trouble(error, number))
 
     def _sent(self, watch: _Watch, found: Answered) -> None:
         watch.mark, watch.state = found.mark, (found.live, found.busy)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from websockets.exceptions import ConnectionClosed
 
 from headwater.access.access_control import AccessControl
 from headwater.access.rights import Right
+from headwater.errors import AccessError
 from headwater.host.space_files import locate, open_space
 from headwater.inspect.document_records import SetValue
 from headwater.inspect.stored_inspector import StoredInspector
@@ -26,11 +28,12 @@ from headwater.server import authenticator
 from headwater.server.server_limits import GUESSES_BURST
 from headwater.studio import feed, limits, logins, site
 from headwater.studio.deeds import DEEDS
+from headwater.studio.host import Login
 from headwater.studio.local_host import FileHost
 from headwater.studio.local_server import LocalStudioServer
-from headwater.studio.page_frames import SUBPROTOCOL
+from headwater.studio.page_frames import SUBPROTOCOL, HelloFrame
 from headwater.studio.static_files import static_files
-from tests.server.running import settle_in
+from tests.server.running import settle_in, until
 from tests.studio.pages import PageClient, page_of, studio_served
 from tests.studio.test_served import EXAMPLES
 from tests.system.attacks.raw import ask, upgrade_lines
@@ -342,6 +345,23 @@ def test_a_deed_is_done_once_for_its_number(studio: Studio) -> None:
         assert page.ask("document", address="note")["value"]["text"] == "2"
 
 
+def test_who_logs_in_again_and_again_ends_no_login_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logins, "SESSIONS", 3)
+    host = FileHost(str(_made(tmp_path)))
+    monkeypatch.setattr(host, "admit", lambda token, _peer: Login(grant=token))
+    door = logins.Logins(host)
+
+    def enter(token: str) -> str:
+        return door.enter(HelloFrame(token=token), "")[0]
+
+    first = enter("one")
+    secrets = [enter("another") for _ in range(9)]
+    assert door.enter(HelloFrame(session=first), "")[0] == first
+    assert door.enter(HelloFrame(session=secrets[-1]), "")[0] == secrets[-1]
+    with pytest.raises(AccessError):
+        door.enter(HelloFrame(session=secrets[0]), "")
+
+
 def test_who_does_not_say_who_he_is_is_cut_off(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(site, "HELLO_S", 0.2)
     with page_of(studio.url) as page:
@@ -356,6 +376,22 @@ def test_tabs_and_watched_questions_are_no_more_than_a_bound(studio: Studio, mon
         monkeypatch.setattr(site, "TABS", 1)
         with page_of(studio.url) as other:
             assert other.code() == 4429
+
+
+def test_branches_without_end_have_no_threads_without_end(studio: Studio) -> None:
+    def feeds() -> list[str]:
+        return [each.name for each in threading.enumerate() if each.name == "headwater-studio-feed"]
+
+    before = len(feeds())
+    with page_of(studio.url, **studio.right()) as page:
+        page.watch("branches")
+        for number in range(3 * limits.FEEDS):
+            page.ask("documents", branch=f"asked{number}")
+            page.watch("documents", branch=f"watched{number}")
+            page.send(t="unwatch", n=page.number)
+        assert page.ask("document", address="note")["exists"]
+        # Those that were released end in a thread of their own.
+        until(lambda: len(feeds()) - before <= limits.FEEDS + 1, "their threads have ended")
 
 
 def test_questions_without_end_end_the_connection(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,7 +113,7 @@ class _Guard:
             if log.isEnabledFor(logging.DEBUG):
                 path = scope["path"] if scope["path"] in _PLAIN else "/..."
                 peer = scope["client"][0] if scope.get("client") else ""
-                said = {"method": scope["method"], "path": path, "status": status, "peer": peer}
+                said = {"method": scope.get("method", "GET"), "path": path, "status": status, "peer": peer}
                 log.debug("page asked for", extra=said)
 
     def _refusal(self, headers: Mapping[str, str], names: list[str]) -> Response | None:
