@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -77,6 +78,19 @@ def test_without_programs_the_message_names_the_places(monkeypatch: pytest.Monke
     monkeypatch.setenv("HEADWATER_PG_BIN", str(tmp_path))
     with pytest.raises(NotFoundError, match="no postgres and initdb in it"):
         find_programs()
+
+
+def test_programs_that_are_too_old_for_spaces_are_passed_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    require_postgres()
+    monkeypatch.delenv("HEADWATER_PG_BIN", raising=False)
+    old = tmp_path / "13" / "bin"
+    old.mkdir(parents=True)
+    for name in ("postgres", "initdb"):
+        (old / name).touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(old))
+    # There may be none but on the PATH.
+    with suppress(NotFoundError):
+        assert find_programs() != old
 
 
 def test_a_server_that_does_not_start_says_why_and_leaves_nothing(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import headwater as hw
+from headwater.workflow.workflow_spec import OnPoison
 from tests.support.halves import seeds
 from tests.support.spaces import EITHER
 from tests.workflow.outside import MODES
@@ -42,7 +43,9 @@ class Walk:
         retry = hw.Retry(self.rng.randint(0, 3), backoff="1m")
         peek = self.rng.choice([1, 2, 100])
         parks = self.rng.random() < 0.5
-        self.world = World(kind, folder, on_poison="park" if parks else "block", retry=retry, peek=peek)
+        poison: OnPoison = "park" if parks else "block"
+        lanes, rate = self.rng.choice(["", "keyed", "each"]), self.rng.choice([None, None, "1/m"])
+        self.world = World(kind, folder, on_poison=poison, retry=retry, peek=peek, lanes=lanes, rate=rate)
         self.count = 0
 
     def _behaviour(self) -> Behaviour:

@@ -21,6 +21,7 @@ from typing import Final, Self
 from urllib.parse import quote
 
 from headwater.errors import NotFoundError, UnavailableError
+from headwater.host.postgres.database_connection import VERSION_MIN
 
 BIN: Final = "HEADWATER_PG_BIN"
 """The variable that names the folder with `postgres` and `initdb`."""
@@ -77,7 +78,8 @@ def find_programs() -> Path:
     if package is not None and package.origin is not None:
         found += [path.parent for path in sorted(Path(package.origin).parent.rglob("bin/postgres"), reverse=True)]
     for folder in found:
-        if _has_programs(folder):
+        is_old = 0 < _version_of(folder) < VERSION_MIN
+        if _has_programs(folder) and not is_old:
             return folder
     message = (
         "there is no PostgreSQL here: `postgres` is not on the PATH, /usr/lib/postgresql/*/bin is empty, and the "
@@ -87,6 +89,7 @@ def find_programs() -> Path:
 
 
 def _version_of(folder: Path) -> float:
+    """The version in the name of a folder of the system; 0: the name has none."""
     try:
         return float(folder.parent.name)
     except ValueError:

@@ -288,6 +288,28 @@ def test_a_parameter_that_names_another_database_is_another_space(parameter: str
     assert locate(f"postgresql:///?{parameter}&connect_timeout=5&password=geheim", "eu").key == other.key
 
 
+@pytest.mark.parametrize(
+    ("variable", "url"),
+    [
+        ("PGHOST", "postgresql://db/shop"),
+        ("PGHOST", "postgresql:///?host=db"),
+        ("PGHOSTADDR", "postgresql://db/shop?hostaddr=::1"),
+        ("PGPORT", "postgresql://db:5433/shop"),
+        ("PGDATABASE", "postgresql://db/shop"),
+        ("PGUSER", "postgresql://ann@db/shop"),
+        ("PGSERVICE", "postgresql:///?service=shop"),
+    ],
+)
+def test_a_variable_names_another_database_unless_the_url_names_one(
+    variable: str, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(variable, raising=False)
+    plain, named = locate("postgresql:///", "eu").key, locate(url, "eu").key
+    monkeypatch.setenv(variable, "other")
+    assert locate("postgresql:///", "eu").key != plain
+    assert locate(url, "eu").key == named
+
+
 @pytest.mark.parametrize("secret", ["geheim#", "ge#heim", "geheim?", "ge?heim", "#geheim", "geheim/", "g#1/geheim"])
 def test_a_password_that_ends_the_host_is_refused_and_not_shown(secret: str) -> None:
     with pytest.raises(UsageError, match="%23") as caught:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -19,6 +20,8 @@ _NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _HOST: Final = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(:[0-9]*)?")
 _CHOOSING: Final = frozenset({"host", "hostaddr", "port", "dbname", "user", "service"})
 """The parameters of libpq that choose a database, or a user of it."""
+_VARIABLES: Final = {each: f"PG{each.upper()}" for each in _CHOOSING} | {"dbname": "PGDATABASE"}
+"""The variables that libpq reads, if the URL does not have such a parameter."""
 
 
 def is_database(url: str) -> bool:
@@ -37,10 +40,8 @@ class DatabaseUrl:
     schema: str
     space: str | None
 
-    @property
-    def key(self) -> str:
-        """The same for the same database, schema and user, as far as the URL tells."""
-        return f"{self.shown}#{self.schema}"
+    key: str
+    """The same for the same database, schema and user, as far as the URL and the environment tell. No password."""
 
     def missing(self, defaults: Mapping[str, object]) -> dict[str, Any]:
         """Those parameters that the URL does not have."""
@@ -66,7 +67,22 @@ def parse_database_url(url: str) -> DatabaseUrl:
     name = user_info.partition(":")[0]
     known = [(each, value) for each, value in passed if each in _CHOOSING]
     shown = unquote(_joined(f"{name}{at}{hosts}", parts.path, known))
-    return DatabaseUrl(_joined(parts.netloc, parts.path, passed), shown, schema, own.get(_SPACE))
+    given = {each for each, _ in passed} | _given(name, hosts, parts.path)
+    rest = "".join(f"&{each}={os.environ.get(_VARIABLES[each], '')}" for each in sorted(_CHOOSING - given))
+    return DatabaseUrl(
+        _joined(parts.netloc, parts.path, passed), shown, schema, own.get(_SPACE), f"{shown}#{schema}{rest}"
+    )
+
+
+def _given(user: str, hosts: str, path: str) -> set[str]:
+    """The parameters that the parts of a URL before its question mark stand for."""
+    found = {"user"} if user else set[str]()
+    found |= {"dbname"} if path.strip("/") else set()
+    for host in hosts.split(","):
+        name = _HOST.fullmatch(host)
+        found |= {"host"} if name and name[1] else set()
+        found |= {"port"} if name and name[2] else set()
+    return found
 
 
 def _split(url: str) -> SplitResult:
