@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+
 from headwater.client.credentials import Credentials
 from headwater.client.remote_replica import RemoteReplica
 from headwater.client.remote_storage import RemoteStorage
