@@ -1,4 +1,4 @@
-"""`headwater collections` check, migrate and index at a server, with what tokens may do, and with programs that write."""
+"""`headwater collections` check, migrate and index at a server: with tokens, and beside programs that write."""
 
 from __future__ import annotations
 
@@ -14,10 +14,14 @@ from typing import Any
 import pytest
 
 import headwater as hw
+from headwater.access.rights import Right
 from headwater.client.server_documents import ServerDocuments, server_documents
 from headwater.client.server_url import parse_server
+from headwater.errors import QueryError
 from headwater.runtime import migration
 from headwater.server.server import Server
+from headwater.values.address import address_text
+from headwater.values.tree import get
 from tests.cli.conftest import Run
 from tests.cli.processes import COMMAND
 from tests.declare.collections.parcels import Former, Parcel, fill, former, today
@@ -107,7 +111,7 @@ def test_a_check_of_more_documents_than_one_answer_has_reads_all_of_them(
 def test_a_collection_that_is_not_declared_there_is_said(run: Run, server: Server) -> None:
     url = f"{server.url}/main"
     with hw.App("raw").open(url) as space:
-        space.cell("a", 1).value = 2
+        space.cell("a", type=int).value = 2
     done = run("collections", "check", APP, "--url", url)
     assert done.stdout == ""
     assert "parcel: the space at the server has no such collection yet" in done.stderr
@@ -150,17 +154,15 @@ def test_open_programs_see_the_migration_and_are_not_disturbed(run: Run, url: st
 
 
 def test_a_value_that_is_changed_meanwhile_is_kept(run: Run, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    app, parcels = former()
     read, changed = ServerDocuments.read, list[str]()
 
     def change(self: ServerDocuments, docs: Any) -> Any:
         found = read(self, docs)
         if len(docs) == 5 and not changed:
-            with app.open(url):
-                one = parcels.where(Former.amount == 30).first()
-                assert one is not None
-                one.amount = 31
-                changed.append(hw.id_of(one))
+            address = next(address_text(doc) for doc, tree in found.items() if get(tree, ("amount",)) == 30)
+            changed.append(address)
+            with hw.App("raw").open(url) as space:
+                space.cell(f"{address}/amount", type=int).value = 31
         return found
 
     # Between the reading of a batch and its commit.
@@ -203,14 +205,18 @@ def test_documents_of_users_are_migrated_as_far_as_the_token_reaches(
         " changes=[hw.renamed(Draft.text, was='body')])\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    import drafting  # type: ignore[import-not-found]
 
-    with drafting.app.open(url):
+    class Draft(hw.Doc):
+        body: str = ""
+
+    before = hw.App("before")
+    before.collection(Draft, scope="user", indexes=[Draft.body])
+    with before.open(url):
         pass
     for user in ("ann", "bob"):
         with hw.App("raw").open(url, actor=user) as space:
             space.cell(f"user:{user}!draft:1", type=dict[str, Any]).value = {"body": user}
-    token, _ = server.access.create(space="main", can=_own(), actor="ann")
+    token, _ = server.access.create(space="main", can=Right.OWN, actor="ann")
     Path("token").write_text(token)
     done = run("collections", "migrate", "drafting:app", "--url", url, "--token-file", "token")
     assert done.stdout == "draft\tDraft\t1\t1\t0\t0\n"
@@ -220,10 +226,24 @@ def test_documents_of_users_are_migrated_as_far_as_the_token_reaches(
     sys.modules.pop("drafting", None)
 
 
-def _own() -> Any:
-    from headwater.access.rights import Right
+def test_an_interrupted_migration_loses_a_batch_at_most_and_the_next_one_finishes(
+    run: Run, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(migration, "BATCH", 2)
+    commit, commits = ServerDocuments.commit, list[int]()
 
-    return Right.OWN
+    def end(self: ServerDocuments, operations: Any, spans: Any = ()) -> Any:
+        commits.append(len(operations))
+        if len(commits) == 3:
+            raise KeyboardInterrupt
+        return commit(self, operations, spans)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ServerDocuments, "commit", end)
+        run("collections", "migrate", APP, "--url", url, exit=130)
+    assert commits == [2, 2, 1]
+    assert run("collections", "check", APP, "--url", url).stdout == "parcel\tParcel\t5\t4\t1\t0\t\n"
+    assert run("collections", "migrate", APP, "--url", url).stdout == "parcel\tParcel\t5\t1\t0\t0\n"
 
 
 @pytest.mark.slow
@@ -276,7 +296,7 @@ def test_documents_that_rules_hide_are_not_counted_as_missing(run: Run, server: 
 def test_a_server_that_is_away_and_a_space_that_is_not_there_are_said(run: Run, server: Server) -> None:
     run("collections", "check", APP, "--url", f"{server.url}/absent", exit=3)
     for command in (["check", APP], ["index", "drop", "parcel#amount"]):
-        assert "HW405" in run("collections", *command, "--url", "ws://127.0.0.1:1/main", exit=4).stderr
+        assert "HW405" in run("collections", *command, "--url", "ws://127.0.0.1:1/main", exit=1).stderr
 
 
 # --- index --------------------------------------------------------------------------------------------------------
@@ -305,6 +325,41 @@ def test_a_dropped_index_is_built_again_by_a_program_that_declares_it(run: Run, 
     put(url, "later", amount=25, number="9")
     with app.open(url):
         assert parcels.where(Former.amount > 15).values(Former.amount) == [20, 25, 30, 40]
+
+
+def test_a_program_that_uses_a_dropped_index_is_told(run: Run, url: str) -> None:
+    app, parcels = former()
+    with app.open(url):
+        dear = parcels.where(Former.amount > 15).order_by(Former.amount)
+        assert dear.values(Former.amount) == [20, 30, 40]
+        run("collections", "index", "drop", "parcel#amount", "--url", url)
+
+        def is_told() -> bool:
+            try:
+                dear.values(Former.amount)
+            except QueryError as error:
+                return error.code == "HW120"
+            return False
+
+        until(is_told, "the query is refused")
+
+
+def test_a_unique_index_that_cannot_be_built_is_refused(run: Run, url: str, tmp_path: Path) -> None:
+    force(run, url, "twin", amount=0, number="0")
+    tmp_path.joinpath("strict.py").write_text(
+        "import headwater as hw\n"
+        "from tests.declare.collections.parcels import HOW, Parcel\n"
+        "app = hw.App('strict')\n"
+        "parcels = app.collection(Parcel, unique=[Parcel.number], changes=HOW)\n"
+    )
+    sys.path.insert(0, str(tmp_path))
+    try:
+        refused = run("collections", "index", "build", "strict:app", "--url", url, exit=4)
+    finally:
+        sys.path.remove(str(tmp_path))
+        sys.modules.pop("strict", None)
+    assert "HW215" in refused.stderr
+    assert "number" not in run("collections", "index", "ls", "parcel", "--url", url).stdout
 
 
 def test_a_unique_index_is_dropped_with_force_only(run: Run, url: str) -> None:

@@ -96,11 +96,16 @@ def _each(
         done += more
         advance(done, total)
 
+    def expect(more: int) -> None:
+        nonlocal total
+        total += more
+
     found: list[Findings] = []
     for each, keys in zip(members, docs, strict=True):
         findings = each.migrate(keys, count) if migrates else each.check(keys, count)
         found.append(findings)
-        if migrates and not findings.old and not findings.misfits and not each.narrow(findings):
+        is_done = migrates and not findings.old and not findings.misfits
+        if is_done and not each.narrow(findings, count, expect):
             note(
                 f"{each.kind}: former names and types stay in its record: there are documents that this cannot reach, "
                 "or programs that write in the former form; migrate again where the file is, or when they have ended"

@@ -29,7 +29,7 @@ from headwater.store.commit import Operation, SpanRead
 from headwater.sync.frame_limits import KEYS_MAX
 from headwater.sync.frames import WatchSpan
 from headwater.values.ids import DocKey, Seq
-from headwater.values.sortkey import AFTER, following
+from headwater.values.sortkey import AFTER
 from headwater.values.tree import ABSENT, Value
 
 
@@ -102,7 +102,7 @@ class ServerDocuments:
         if scope == "space":
             return b"", AFTER
         prefix = user_prefix(self._actor)
-        return prefix, following(prefix)
+        return prefix, prefix + AFTER
 
 
 @contextmanager

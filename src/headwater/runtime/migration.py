@@ -46,8 +46,10 @@ PLACES_MAX: Final = 10
 """Misfits that are listed one by one."""
 
 TRIES_MAX: Final = 20
-"""How often a document is migrated that others change meanwhile, and how often a collection is looked through until
-nothing in a former form has been written meanwhile."""
+"""How often a document is tried that others change meanwhile. After that it is left as it is."""
+
+LOOKS_MAX: Final = 5
+"""How often a collection is looked through until nothing is written meanwhile in a former form."""
 
 _OWN_KINDS: Final = frozenset({RECORD_KIND, "schema", "events", "headwater", "receipt", "failed", "cursor"})
 
@@ -278,6 +280,7 @@ class MigratedCollection:
 
     def _store(self, docs: Sequence[DocKey], findings: Findings) -> None:
         """Migrate documents together; what is refused or was changed meanwhile, in two halves."""
+        found = Findings(self.kind, self._cls.__qualname__)
         for _ in range(TRIES_MAX):
             found = Findings(self.kind, self._cls.__qualname__)
             read = self._documents.read(docs)
@@ -302,14 +305,21 @@ class MigratedCollection:
 
     # -- the record ----------------------------------------------------------------------------------------
 
-    def narrow(self, findings: Findings) -> bool:
+    def narrow(
+        self,
+        findings: Findings,
+        advance: Callable[[int], None] = lambda _: None,
+        expect: Callable[[int], None] = lambda _: None,
+    ) -> bool:
         """All documents are migrated: the record names former names and types no longer.
 
         Where other programs write meanwhile, the documents are looked through until nothing was left to migrate, and
-        nothing is written before the record is. Returns whether the record is narrow now. `findings`: of the migration.
+        nothing is written before the record is. Returns whether the record is narrow now.
+
+        `findings`: of the migration. `expect` is called with the number of documents that are looked at again.
         """
         doc = record_doc(self.kind)
-        for _ in range(TRIES_MAX):
+        for _ in range(LOOKS_MAX):
             stored = self._documents.read([doc]).get(doc, ABSENT)
             if stored is ABSENT:
                 return True
@@ -328,7 +338,9 @@ class MigratedCollection:
                 if not refusal.is_conflict:
                     message = f"cannot narrow the record of the collection {self.kind!r}: {refusal.reason}"
                     raise RejectedError(message)
-            findings = self.migrate(self.keys(), lambda _: None)
+            docs = self.keys()
+            expect(len(docs))
+            findings = self.migrate(docs, advance)
             if findings.old or findings.misfits:
                 return False
         return False
