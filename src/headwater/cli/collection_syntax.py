@@ -94,7 +94,8 @@ def check_collections() -> None:
     """Compare all documents of the collections of an app with its classes. Nothing is changed.
 
     For each kind: documents that fit, those in a former form (which `changes=` of the collection names), and those that
-    do not fit, the first ten with their place. Kinds that no class of the app declares are listed without a class.
+    do not fit, the first ten with their place. Kinds that no class of the app declares are listed without a class; at a
+    server, if they are collections. There, a collection with rules needs the right to own the space.
 
     Exit code 1 if some documents do not fit.
     """
@@ -110,6 +111,9 @@ def migrate_collections() -> None:
     `changes=` of `app.collection` says what has changed. 500 documents are one commit; a migration that was interrupted
     is finished by the next one. No function of the app runs. Documents that do not fit are left as they are, and
     listed; then the exit code is 1.
+
+    A file must not be open in another process. At a server, programs go on, and none of their writes is lost; this needs
+    the right to own the space.
     """
 
 
@@ -142,7 +146,10 @@ def list_indexes() -> None:
 @click.argument("name", metavar="MODULE:APP")
 @action("index_actions", on_branch, on_server, as_list(*BUILT))
 def build_indexes() -> None:
-    """Build the indexes that an app declares, ahead of its next opening. No function of the app runs."""
+    """Build the indexes that an app declares, ahead of its next opening. No function of the app runs.
+
+    At a server, this needs the right to own the space.
+    """
 
 
 @index.command("drop")
@@ -153,4 +160,5 @@ def drop_index() -> None:
     """Drop an INDEX, by its name in `headwater collections index ls`.
 
     The space does not know which programs use it. A program that declares it builds it again when it opens the space.
+    At a server, this needs the right to own the space.
     """

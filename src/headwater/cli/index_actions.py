@@ -1,4 +1,4 @@
-"""Indexes of collections: ls, build, drop. In a file, and at a server."""
+"""Indexes of collections: ls, build, drop."""
 
 from __future__ import annotations
 

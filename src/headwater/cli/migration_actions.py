@@ -1,4 +1,4 @@
-"""Collections: check, migrate. In a file, and at a server."""
+"""Collections: check, migrate."""
 
 from __future__ import annotations
 
