@@ -112,8 +112,8 @@ def migrate_collections() -> None:
     is finished by the next one. No function of the app runs. Documents that do not fit are left as they are, and
     listed; then the exit code is 1.
 
-    A file must not be open in another process. At a server, programs go on, and none of their writes is lost; this needs
-    the right to own the space.
+    A file must not be open in another process. At a server, programs go on, and none of their writes is lost; this
+    needs the right to own the space.
     """
 
 

@@ -159,7 +159,7 @@ class FileDocuments:
         return refusal
 
     def since_keys(self, kind: str, fields: Sequence[str]) -> list[SpanRead] | None:  # noqa: ARG002  # as above
-        """Nothing: nobody else writes."""
+        """Nothing: no other process writes."""
         return []
 
     def release(self, docs: Sequence[DocKey]) -> None:
@@ -316,7 +316,7 @@ class MigratedCollection:
         Where other programs write meanwhile, the documents are looked through until nothing was left to migrate, and
         nothing is written before the record is. Returns whether the record is narrow now.
 
-        `findings`: of the migration. `expect` is called with the number of documents that are looked at again.
+        `findings`: of the migration. `expect` is called with the number of documents that are read again.
         """
         doc = record_doc(self.kind)
         for _ in range(LOOKS_MAX):
