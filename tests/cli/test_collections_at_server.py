@@ -380,3 +380,17 @@ def test_keys_of_a_kind_are_read_in_slices(url: str, monkeypatch: pytest.MonkeyP
         keys = found.keys("parcel", "space")
         assert len(set(keys)) == len(keys) == 5
         assert set(found.read(keys)) == set(keys)
+        watched = found._spans._link.session.watched
+        assert set(keys) <= set(watched)
+        found.release(keys)
+        until(lambda: not set(keys) & set(watched), "the documents of a batch are not watched after it")
+
+
+def test_a_batch_that_is_too_large_for_a_frame_is_sent_in_parts(
+    run: Run, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in (10, 11, 12):
+        put(url, str(number), amount=number, number=str(number), things=["x" * 5_000])
+    # Each frame of the client: two such lists are too much, one is not.
+    monkeypatch.setattr("headwater.client.server_link.FRAME_BYTES_MAX", 9_000)
+    assert run("collections", "migrate", APP, "--url", url).stdout == DONE.format(8)

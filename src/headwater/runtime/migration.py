@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from headwater.cells.document_class import Doc, fields_of_class
 from headwater.cells.field_changes import ClassChanges, fits
 from headwater.declare.collections.collection import Collection
-from headwater.errors import HeadwaterError, RejectedError
+from headwater.errors import HeadwaterError, LimitError, RejectedError
 from headwater.runtime.attached_replica import AttachedReplica
 from headwater.runtime.collection_records import CollectionHost
 from headwater.store.browsing import keys
@@ -175,15 +175,18 @@ def refusal_of(
     spans: Sequence[SpanRead] = (),
 ) -> Refusal | None:
     """Commit, and wait for the verdict. Raises what has prevented one."""
-    pending = replica.commit(tuple(operations), reads=reads, spans=spans)
+    pending = replica.commit(tuple(operations), reads=reads, spans=tuple(spans))
     replica.sync()
+    if isinstance(pending.error, LimitError):
+        # More than one frame may have: in smaller parts.
+        return Refusal(pending.error.message, is_conflict=False)
     if pending.error is not None:
         raise pending.error
     verdict = pending.verdict
     if isinstance(verdict, Committed):
         return None
     reason = "it was not decided" if verdict is None else verdict.reason
-    return Refusal(reason, isinstance(verdict, Conflict))
+    return Refusal(reason, is_conflict=isinstance(verdict, Conflict))
 
 
 class MigratedCollection:
