@@ -23,9 +23,10 @@ from headwater.server.server import Server
 from headwater.values.address import address_text
 from headwater.values.tree import get
 from tests.cli.conftest import Run
-from tests.cli.processes import COMMAND
+from tests.cli.processes import COMMAND, on_terminal
 from tests.declare.collections.parcels import Former, Parcel, fill, former, today
-from tests.server.running import served, settle_in, token_for, until
+from tests.server.running import DEADLINE_S, served, settle_in, token_for, until
+from tests.support.proxy import Proxy
 
 ROOT = Path(__file__).parents[2]
 APP = "tests.declare.collections.parcels:app"
@@ -244,6 +245,53 @@ def test_an_interrupted_migration_loses_a_batch_at_most_and_the_next_one_finishe
     assert commits == [2, 2, 1]
     assert run("collections", "check", APP, "--url", url).stdout == "parcel\tParcel\t5\t4\t1\t0\t\n"
     assert run("collections", "migrate", APP, "--url", url).stdout == "parcel\tParcel\t5\t1\t0\t0\n"
+
+
+@pytest.mark.slow
+def test_a_migration_over_connections_that_break_migrates_each_document_once(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settle_in(tmp_path, monkeypatch)
+    monkeypatch.setattr(migration, "BATCH", 20)
+    monkeypatch.setattr("headwater.client.server_link.PATIENCE_S", DEADLINE_S)
+    rng, commit, cuts = random.Random(3), ServerDocuments.commit, list[int]()
+    with served(tmp_path / "spaces", hosts=("127.0.0.1",)) as server, Proxy(server.port) as proxy:
+        straight = f"{server.url}/main"
+        fill(straight, 100)
+        where = ["--url", f"ws://127.0.0.1:{proxy.port}/main", *with_token(server, "own")]
+
+        def cut(self: ServerDocuments, operations: Any, spans: Any = ()) -> Any:
+            cuts.append(rng.randrange(1, 4_000))
+            # In the commit, or in its verdict, or in the documents of the next batch.
+            proxy.cut_after(cuts[-1])
+            return commit(self, operations, spans)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(ServerDocuments, "commit", cut)
+            assert run("collections", "migrate", APP, *where).stdout == DONE.format(100)
+        assert len(cuts) >= 5
+        assert run("collections", "check", APP, "--url", straight).stdout == "parcel\tParcel\t100\t100\t0\t0\t\n"
+        app, parcels = today()
+        with app.open(straight):
+            found = parcels.order_by(Parcel.cents).values(Parcel.cents, Parcel.number)
+            assert found == [(number * 10, number) for number in range(100)]
+
+
+_BAR = """
+import sys
+from headwater.cli import output
+from headwater.cli.main import cli
+output.PROGRESS_AFTER_S = 0
+cli(sys.argv[1:])
+"""
+
+
+def test_a_terminal_gets_a_bar(url: str) -> None:
+    command = [sys.executable, "-c", _BAR, "collections", "migrate", APP, "--url", url]
+    shown, code = on_terminal(*command, columns=120, env={"PYTHONPATH": str(ROOT)})
+    assert code == 0
+    assert "migrating" in shown
+    assert " documents" in shown
 
 
 @pytest.mark.slow
