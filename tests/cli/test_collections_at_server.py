@@ -341,6 +341,7 @@ def test_documents_that_rules_hide_are_not_counted_as_missing(run: Run, server: 
     assert run("collections", "check", APP, "--url", url).stdout == "parcel\tParcel\t5\t0\t5\t0\t\n"
 
 
+@pytest.mark.slow
 def test_a_server_that_is_away_and_a_space_that_is_not_there_are_said(run: Run, server: Server) -> None:
     run("collections", "check", APP, "--url", f"{server.url}/absent", exit=3)
     for command in (["check", APP], ["index", "drop", "parcel#amount"]):
