@@ -144,13 +144,6 @@ def test_a_file_that_a_program_has_open_is_refused_where_it_is_changed(run: Run,
         assert "HW202" in run("collections", *args, "--url", url, exit=4).stderr
 
 
-@pytest.mark.parametrize("args", [each for each in COMMANDS if each[-1] != "ls"], ids="-".join)
-def test_a_server_is_refused_with_what_to_do(run: Run, args: list[str]) -> None:
-    said = run("collections", *args, "--url", "ws://localhost:1/main", exit=2).stderr
-    assert "works on the file of a space" in said
-    assert "HW100" in said
-
-
 # --- check, migrate -----------------------------------------------------------------------------------------------
 
 

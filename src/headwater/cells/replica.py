@@ -122,13 +122,14 @@ class Replica(ReplicaView):
         reads: Iterable[Read | PendingRead] = (),
         preconditions: Sequence[Precondition] = (),
         source: object = None,
+        spans: tuple[SpanRead, ...] = (),
     ) -> PendingCommit:
         """Apply a commit locally, notify the listeners, send it. Raises AddressError: then nothing changed."""
         if self.lock is NO_LOCK:
             # Entering and leaving it would be a tenth of the cost.
-            return self._commit(operations, reads, preconditions, source)
+            return self._commit(operations, reads, preconditions, source, spans=spans)
         with self.lock:
-            return self._commit(operations, reads, preconditions, source)
+            return self._commit(operations, reads, preconditions, source, spans=spans)
 
     def _commit(  # noqa: C901, PLR0912, PLR0917  # every write passes here
         self,

@@ -7,7 +7,7 @@ from typing import Final
 import click
 
 from headwater.cli.output import Column, Record, field_text, json_column
-from headwater.cli.shared_syntax import Group, action, as_list, as_object, on_branch, on_server, on_space
+from headwater.cli.shared_syntax import Group, action, as_list, as_object, on_branch, on_server
 
 
 def _changes(record: Record) -> str:
@@ -89,12 +89,13 @@ def list_collections() -> None:
 
 @collections.command("check")
 @click.argument("name", metavar="MODULE:APP")
-@action("collection_actions", on_branch, on_space, as_list(*CHECK))
+@action("migration_actions", on_branch, on_server, as_list(*CHECK))
 def check_collections() -> None:
     """Compare all documents of the collections of an app with its classes. Nothing is changed.
 
     For each kind: documents that fit, those in a former form (which `changes=` of the collection names), and those that
-    do not fit, the first ten with their place. Kinds that no class of the app declares are listed without a class.
+    do not fit, the first ten with their place. Kinds that no class of the app declares are listed without a class; at a
+    server, if they are collections. There, a collection with rules needs the right to own the space.
 
     Exit code 1 if some documents do not fit.
     """
@@ -103,13 +104,16 @@ def check_collections() -> None:
 @collections.command("migrate")
 @click.argument("name", metavar="MODULE:APP")
 @click.option("--dry-run", is_flag=True, help="Show what would be changed, and change nothing.")
-@action("collection_actions", on_branch, on_space, as_list(*MIGRATION))
+@action("migration_actions", on_branch, on_server, as_list(*MIGRATION))
 def migrate_collections() -> None:
     """Store the documents of the collections of an app in the form of today.
 
     `changes=` of `app.collection` says what has changed. 500 documents are one commit; a migration that was interrupted
     is finished by the next one. No function of the app runs. Documents that do not fit are left as they are, and
     listed; then the exit code is 1.
+
+    A file must not be open in another process. At a server, programs go on, and none of their writes is lost; this
+    needs the right to own the space.
     """
 
 
@@ -133,24 +137,28 @@ def index() -> None:
 
 @index.command("ls")
 @click.argument("kind", required=False)
-@action("collection_actions", on_branch, on_server, as_list(*INDEX))
+@action("index_actions", on_branch, on_server, as_list(*INDEX))
 def list_indexes() -> None:
     """List the indexes of all collections, or those of one KIND."""
 
 
 @index.command("build")
 @click.argument("name", metavar="MODULE:APP")
-@action("collection_actions", on_branch, on_space, as_list(*BUILT))
+@action("index_actions", on_branch, on_server, as_list(*BUILT))
 def build_indexes() -> None:
-    """Build the indexes that an app declares, ahead of its next opening. No function of the app runs."""
+    """Build the indexes that an app declares, ahead of its next opening. No function of the app runs.
+
+    At a server, this needs the right to own the space.
+    """
 
 
 @index.command("drop")
 @click.argument("name", metavar="INDEX")
 @click.option("--force", is_flag=True, help="Drop a unique index, too. Equal values are no longer refused then.")
-@action("collection_actions", on_branch, on_space, as_object("index", "kind", "fields", "unique", "total", "seq"))
+@action("index_actions", on_branch, on_server, as_object("index", "kind", "fields", "unique", "total", "seq"))
 def drop_index() -> None:
     """Drop an INDEX, by its name in `headwater collections index ls`.
 
     The space does not know which programs use it. A program that declares it builds it again when it opens the space.
+    At a server, this needs the right to own the space.
     """

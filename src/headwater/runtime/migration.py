@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
 from msgspec.structs import replace
 
 from headwater.cells.document_class import Doc, fields_of_class
 from headwater.cells.field_changes import ClassChanges, fits
 from headwater.declare.collections.collection import Collection
-from headwater.errors import HeadwaterError, RejectedError
+from headwater.errors import HeadwaterError, LimitError, RejectedError
+from headwater.runtime.attached_replica import AttachedReplica
 from headwater.runtime.collection_records import CollectionHost
 from headwater.store.browsing import keys
 from headwater.store.collection_record import (
@@ -23,11 +24,12 @@ from headwater.store.collection_record import (
     RECORD_KIND,
     REQUIRED,
     CollectionRecord,
+    CollectionScope,
     kind_of,
     record_doc,
     record_of,
 )
-from headwater.store.commit import Committed, Operation, PatchDoc, SetDoc
+from headwater.store.commit import Committed, Conflict, Operation, PatchDoc, PendingRead, Read, SetDoc, SpanRead
 from headwater.store.engine import Engine
 from headwater.values.address import address_text
 from headwater.values.ids import BranchId, DocKey
@@ -42,6 +44,12 @@ BATCH: Final = 500
 
 PLACES_MAX: Final = 10
 """Misfits that are listed one by one."""
+
+TRIES_MAX: Final = 20
+"""How often a document is tried that others change meanwhile. After that it is left as it is."""
+
+LOOKS_MAX: Final = 5
+"""How often a collection is looked through until nothing is written meanwhile in a former form."""
 
 _OWN_KINDS: Final = frozenset({RECORD_KIND, "schema", "events", "headwater", "receipt", "failed", "cursor"})
 
@@ -68,6 +76,16 @@ class Findings:
         """The number of documents."""
         return self.fit + self.old + self.migrated + self.misfits
 
+    def add(self, other: Findings) -> None:
+        """What was found of other documents of the kind."""
+        self.fit += other.fit
+        self.old += other.old
+        self.migrated += other.migrated
+        self.misfits += other.misfits
+        self.places += other.places[: PLACES_MAX - len(self.places)]
+        for name, count in other.unknown.items():
+            self.unknown[name] = self.unknown.get(name, 0) + count
+
     def add_misfit(self, place: str, reason: str) -> None:
         """A document does not fit."""
         self.misfits += 1
@@ -75,24 +93,120 @@ class Findings:
             self.places.append((place, reason))
 
 
-class MigratedCollection:
-    """The documents of one collection in an open space, all scopes included, as its class has them."""
+class Refusal(NamedTuple):
+    """Why a commit was not accepted."""
 
-    def __init__(self, opened: CollectionHost, collection: Collection[Any]) -> None:
+    reason: str
+    is_conflict: bool
+    """Others have changed what it was based on: it can be made again."""
+
+
+class MigratedDocuments(Protocol):
+    """The documents of a space, where it is."""
+
+    def keys(self, kind: str, scope: CollectionScope) -> list[DocKey]:
+        """The keys of the documents of a kind; of deleted ones, too, perhaps."""
+        ...
+
+    def read(self, docs: Sequence[DocKey]) -> Mapping[DocKey, Value]:
+        """Those of the documents that exist."""
+        ...
+
+    def commit(self, operations: Sequence[Operation], spans: Sequence[SpanRead] = ()) -> Refusal | None:
+        """Commit, based on the documents as they were read, and wait. None: it is stored."""
+        ...
+
+    def since_keys(self, kind: str, fields: Sequence[str]) -> list[SpanRead] | None:
+        """What a commit has to name, so that no document of a kind has changed since its keys were read.
+
+        None: not all documents of the kind can be read here.
+        """
+        ...
+
+    def release(self, docs: Sequence[DocKey]) -> None:
+        """Release documents from memory."""
+
+
+class FileDocuments:
+    """The documents of a space that no other process has open, all scopes included."""
+
+    def __init__(self, opened: CollectionHost) -> None:
         self._opened = opened
+
+    def keys(self, kind: str, scope: CollectionScope) -> list[DocKey]:
+        """The keys of all documents that there ever were."""
+        prefix = f"space/{kind}:" if scope == "space" else "user:"
+        branch = self._opened.branch
+        found = self._opened.local_storage.call(lambda engine: list(keys(engine, branch, prefix)))
+        return [doc for doc in found if kind_of(doc) == kind]
+
+    def read(self, docs: Sequence[DocKey]) -> Mapping[DocKey, Value]:
+        """Those of the documents that exist."""
+        branch = self._opened.branch
+        found = self._opened.local_storage.call(lambda engine: engine.documents.many(branch, docs, engine.head))
+        return {doc: value for doc in docs if (value := found[doc].value) is not ABSENT}
+
+    def commit(self, operations: Sequence[Operation], spans: Sequence[SpanRead] = ()) -> Refusal | None:
+        """Commit, and wait for the verdict."""
+        opened = self._opened
+        # A replica of its own: what is refused here is no rejected write of the opening.
+        replica = opened.local_storage.attach(branch=opened.branch)
+        try:
+            refusal = refusal_of(replica, operations, spans=spans)
+        finally:
+            replica.detach()
+        opened.runtime.attached.refresh()
+        return refusal
+
+    def since_keys(self, kind: str, fields: Sequence[str]) -> list[SpanRead] | None:  # noqa: ARG002  # as above
+        """Nothing: no other process writes."""
+        return []
+
+    def release(self, docs: Sequence[DocKey]) -> None:
+        """Release documents from memory."""
+        self._opened.release_documents(docs)
+
+
+def refusal_of(
+    replica: AttachedReplica,
+    operations: Sequence[Operation],
+    *,
+    reads: Sequence[Read | PendingRead] = (),
+    spans: Sequence[SpanRead] = (),
+) -> Refusal | None:
+    """Commit, and wait for the verdict. Raises what has prevented one."""
+    pending = replica.commit(tuple(operations), reads=reads, spans=tuple(spans))
+    replica.sync()
+    if isinstance(pending.error, LimitError):
+        # More than one frame may have: in smaller parts.
+        return Refusal(pending.error.message, is_conflict=False)
+    if pending.error is not None:
+        raise pending.error
+    verdict = pending.verdict
+    if isinstance(verdict, Committed):
+        return None
+    reason = "it was not decided" if verdict is None else verdict.reason
+    return Refusal(reason, is_conflict=isinstance(verdict, Conflict))
+
+
+class MigratedCollection:
+    """The documents of one collection in an open space, as its class has them."""
+
+    def __init__(
+        self, opened: CollectionHost, collection: Collection[Any], documents: MigratedDocuments | None = None
+    ) -> None:
+        self._opened = opened
+        self._documents: MigratedDocuments = documents or FileDocuments(opened)
         self._collection = collection
         self.kind: str = collection.record().kind
-        self._scope = collection.record().scope
+        self._scope: CollectionScope = collection.record().scope
         self._cls: type[Doc] = collection.document_class
         self._changes: ClassChanges = self._cls._hw_changes  # noqa: SLF001  # no public names
         self._fields = {name: each.resolve() for name, each in fields_of_class(self._cls).items()}
 
     def keys(self) -> list[DocKey]:
-        """The keys of all documents that there ever were."""
-        prefix = f"space/{self.kind}:" if self._scope == "space" else "user:"
-        branch = self._opened.branch
-        found = self._opened.local_storage.call(lambda engine: list(keys(engine, branch, prefix)))
-        return [doc for doc in found if kind_of(doc) == self.kind]
+        """The keys of all documents that there are; of deleted ones, too, perhaps."""
+        return self._documents.keys(self.kind, self._scope)
 
     # -- one document --------------------------------------------------------------------------------------
 
@@ -153,9 +267,9 @@ class MigratedCollection:
         """Count all documents. Nothing is changed."""
         findings = Findings(self.kind, self._cls.__qualname__)
         for batch in _batches(docs):
-            for doc, tree in self._read(batch):
+            for doc, tree in self._documents.read(batch).items():
                 self.examine(doc, tree, findings)
-            self._opened.release_documents(batch)
+            self._documents.release(batch)
             advance(len(batch))
         return findings
 
@@ -163,56 +277,81 @@ class MigratedCollection:
         """Store all documents in the form of today, in batches, each of them one commit."""
         findings = Findings(self.kind, self._cls.__qualname__)
         for batch in _batches(docs):
-            before = findings.old
-            patches = {doc: patch for doc, tree in self._read(batch) if (patch := self.examine(doc, tree, findings))}
-            old = findings.old - before
-            refused = self._store(patches)
-            findings.old -= old
-            findings.migrated += old - len(refused)
-            for doc, reason in refused.items():
-                findings.add_misfit(address_text(doc), reason)
-            self._opened.release_documents(batch)
+            self._store(batch, findings)
             advance(len(batch))
         return findings
 
-    def _store(self, patches: Mapping[DocKey, list[PatchOp]]) -> dict[DocKey, str]:
-        """Commit the patches together, or if that is refused, one by one. Returns those that are refused."""
-        if not patches or self._commit(patches) == "":
-            return {}
-        reasons = {doc: self._commit({doc: patch}) for doc, patch in patches.items()}
-        return {doc: reason for doc, reason in reasons.items() if reason}
-
-    def _commit(self, patches: Mapping[DocKey, list[PatchOp]]) -> str:
-        """The reason of a refusal; empty if there is none."""
-        operations = [PatchDoc(doc, tuple(patch)) for doc, patch in patches.items()]
-        return _refusal(self._opened, operations)
-
-    def _read(self, docs: Sequence[DocKey]) -> Iterator[tuple[DocKey, Value]]:
-        """Those of the documents that exist, with their values."""
-        opened = self._opened
-        branch = opened.branch
-        found = opened.local_storage.call(lambda engine: engine.documents.many(branch, docs, engine.head))
-        for doc in docs:
-            value = found[doc].value
-            if value is not ABSENT:
-                yield doc, value
+    def _store(self, docs: Sequence[DocKey], findings: Findings) -> None:
+        """Migrate documents together; what is refused or was changed meanwhile, in two halves."""
+        found = Findings(self.kind, self._cls.__qualname__)
+        for _ in range(TRIES_MAX):
+            found = Findings(self.kind, self._cls.__qualname__)
+            read = self._documents.read(docs)
+            patches = {doc: tuple(patch) for doc, tree in read.items() if (patch := self.examine(doc, tree, found))}
+            refusal = self._documents.commit([PatchDoc(*each) for each in patches.items()]) if patches else None
+            self._documents.release(docs)
+            if refusal is None:
+                found.migrated, found.old = found.old, 0
+                findings.add(found)
+                return
+            if len(docs) > 1:
+                half = len(docs) // 2
+                self._store(docs[:half], findings)
+                self._store(docs[half:], findings)
+                return
+            if not refusal.is_conflict:
+                found.old = 0
+                found.add_misfit(address_text(docs[0]), refusal.reason)
+                break
+        # Or it is being changed all the time, and left.
+        findings.add(found)
 
     # -- the record ----------------------------------------------------------------------------------------
 
-    def narrow(self) -> None:
-        """All documents are migrated: the record names former names and types no longer."""
-        opened = self._opened
+    def narrow(
+        self,
+        findings: Findings,
+        advance: Callable[[int], None] = lambda _: None,
+        expect: Callable[[int], None] = lambda _: None,
+    ) -> bool:
+        """All documents are migrated: the record names former names and types no longer.
+
+        Where other programs write meanwhile, the documents are looked through until nothing was left to migrate, and
+        nothing is written before the record is. Returns whether the record is narrow now.
+
+        `findings`: of the migration. `expect` is called with the number of documents that are read again.
+        """
         doc = record_doc(self.kind)
-        opened.runtime.attached.refresh()
-        stored = opened.replica.read(doc)
-        if stored is ABSENT:
-            return
-        record = record_of(doc, stored)
-        narrower = self._narrowed(record)
-        if narrower != record:
-            refusal = _refusal(opened, [SetDoc(doc, narrower.to_value())])
-            if refusal:
-                raise RejectedError(f"cannot narrow the record of the collection {self.kind!r}: {refusal}")
+        for _ in range(LOOKS_MAX):
+            stored = self._documents.read([doc]).get(doc, ABSENT)
+            if stored is ABSENT:
+                return True
+            record = record_of(doc, stored)
+            narrower = self._narrowed(record)
+            if narrower == record:
+                return True
+            spans = self._documents.since_keys(self.kind, self._changed_fields())
+            if spans is None:
+                return False
+            refusal: Refusal | None = None
+            if not spans or not findings.migrated:
+                refusal = self._documents.commit([SetDoc(doc, narrower.to_value())], spans)
+                if refusal is None:
+                    return True
+                if not refusal.is_conflict:
+                    message = f"cannot narrow the record of the collection {self.kind!r}: {refusal.reason}"
+                    raise RejectedError(message)
+            docs = self.keys()
+            expect(len(docs))
+            findings = self.migrate(docs, advance)
+            if findings.old or findings.misfits:
+                return False
+        return False
+
+    def _changed_fields(self) -> list[str]:
+        """The fields by whose values documents are in the form of today, or in a former one."""
+        names = {name for name, change in self._changes.by_field.items() for name in (name, *change.was)}
+        return sorted(names | set(self._changes.dropped))
 
     def _narrowed(self, record: CollectionRecord) -> CollectionRecord:
         rest = dict(record.rest)
@@ -230,22 +369,6 @@ class MigratedCollection:
         names |= {name for name in self._changes.by_field if name in fields and self._fields[name][1] is ABSENT}
         rest |= {FIELDS: map_of(fields), REQUIRED: array_of(sorted(names))}
         return replace(record, rest=tuple(sorted(rest.items())))
-
-
-def _refusal(opened: CollectionHost, operations: Sequence[Operation]) -> str:
-    """Commit, and wait for the verdict. Returns the reason of a refusal; empty if there is none."""
-    # A replica of its own: what is refused here is no rejected write of the opening.
-    replica = opened.local_storage.attach(branch=opened.branch)
-    try:
-        pending = replica.commit(tuple(operations))
-        replica.sync()
-    finally:
-        replica.detach()
-    opened.runtime.attached.refresh()
-    if pending.error is not None:
-        raise pending.error
-    verdict = pending.verdict
-    return "" if isinstance(verdict, Committed) else getattr(verdict, "reason", "it was not decided")
 
 
 def orphans(engine: Engine, branch: BranchId, declared: Iterable[str]) -> dict[str, int]:

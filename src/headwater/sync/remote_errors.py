@@ -15,6 +15,7 @@ from headwater.errors import (
     NameRefusedError,
     NotFoundError,
     PoisonedError,
+    QueryError,
     RemoteProtocolError,
     ServerLimitError,
     SessionLostError,
@@ -30,8 +31,8 @@ _ERRORS: Final[dict[str, type[HeadwaterError]]] = {
     kind.code: kind
     for kind in (
         AccessError, CorruptError, HistoryError, LimitError, LocalProtocolError, MigrationError, NameRefusedError,
-        NotFoundError, PoisonedError, RemoteProtocolError, ServerLimitError, SessionLostError, SpaceHeldError,
-        SpaceTwinError, StoreError, StoreFullError, SyncError, UnavailableError,
+        NotFoundError, PoisonedError, QueryError, RemoteProtocolError, ServerLimitError, SessionLostError,
+        SpaceHeldError, SpaceTwinError, StoreError, StoreFullError, SyncError, UnavailableError,
     )
 }  # fmt: skip
 

@@ -165,8 +165,7 @@ def test_the_record_names_former_names_and_types_until_all_are_migrated(tmp_path
         assert fields["number"] == {"union": ["int", "str"]}
     opening, parts = members(app, parcels, url)
     with hw_space(opening):
-        parts.migrate(parts.keys(), lambda _count: None)
-        parts.narrow()
+        assert parts.narrow(parts.migrate(parts.keys(), lambda _count: None))
     for _ in range(2):
         with app.open(url) as space:
             assert space.cell("collection:parcel", type=dict[str, Any]).value["fields"]["number"] == "int"
