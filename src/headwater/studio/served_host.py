@@ -289,10 +289,10 @@ class ServedHost:
         return await self._backups.sent(found.grant, found.space, peer, name=f"{found.space}.db")
 
     def record(self, login: Login, deed: Acted, sentence: str, error: str) -> None:
-        """Write a deed to the audit log, done or refused."""
+        """Write a deed to the audit log, done or refused. If there is no room now, later: it was done."""
         tag = str(deed.__struct_config__.tag)
         facts = {"id": login.grant, "actor": login.actor, "space": deed.space, "deed": tag, "what": sentence}
-        self._audit_log.write("studio deed", **facts, **({"why": error} if error else {}))
+        self._audit_log.write_or_owe("studio deed", **facts, **({"why": error} if error else {}))
 
     @property
     def _audit_log(self) -> AuditLog:
