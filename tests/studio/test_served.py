@@ -235,6 +235,7 @@ def test_the_session_of_a_program_is_ended_and_it_connects_again(server: Server)
 def test_a_backup_is_downloaded_once(server: Server, tmp_path: Path) -> None:
     with page_of(server.url, token=token_for(server, "home", "own")) as page, pages(server) as browser:
         path = page.do("backup")["download"]
+        assert browser.head(path).status_code == 405
         answer = browser.get(path)
         assert answer.headers["content-disposition"] == "attachment; filename*=UTF-8''home.db"
         assert browser.get(path).status_code == 404, "it worked once"

@@ -282,6 +282,9 @@ class ServedHost:
 
     async def download(self, request: Request) -> Sending:
         """Send what a deed has granted. The code is the right, and is used up."""
+        if request.method != "GET":
+            # HEAD would use it up, and need a whole copy to know the size.
+            raise HTTPException(405, "a backup is got, or not", {"allow": "GET"})
         found = self._downloads.pop(_hash(request.path_params["code"]), None)
         if found is None or found.ends < machine().monotonic():
             raise HTTPException(404, "this address worked once, for a short time; ask for another one")
