@@ -8,7 +8,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -238,7 +238,12 @@ def test_a_recording_ends_by_itself_also_if_nobody_looks(
 
 def test_an_answer_about_many_spaces_is_slow_too(monkeypatch: pytest.MonkeyPatch, file: str, shop: Shop) -> None:
     del shop
-    monkeypatch.setattr(feed, "spaces", lambda *_: (time.sleep(0.1), SpacesView(spaces=(), next=""))[1])
+
+    def slow(*_: object) -> SpacesView:
+        time.sleep(0.1)
+        return SpacesView(spaces=(), next="")
+
+    monkeypatch.setattr(feed, "spaces", slow)
     with closing(feed.SpaceFeed(FileHost(file), Login(), "", "main")) as asked:
         assert asked.ask(Spaces()).result(WAIT_S).rest_s >= 0.1 * feed.SLOW_REST
 
@@ -324,11 +329,12 @@ def test_a_question_that_is_refused_and_a_deed_do_not_hold_a_closed_file(file: s
     with make_shop().app.open(file, on_error=ignore):
         pass
     # Each is the first job of its Studio: nothing is known of the file yet.
-    for first in (
+    jobs: list[Callable[[PageClient], Any]] = [
         lambda page: page.ask("pass", number=1),
         lambda page: page.do("set", address="shop.count", text="7"),
         lambda page: page.do("set", address="shop.nothing", text="7"),
-    ):
+    ]
+    for first in jobs:
         with local_page(file) as page:
             first(page)
             with started(file):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import logging
+import os
 import socket
 import ssl
 import threading
@@ -233,6 +235,7 @@ def test_the_session_of_a_program_is_ended_and_it_connects_again(server: Server)
 def test_a_backup_is_downloaded_once(server: Server, tmp_path: Path) -> None:
     with page_of(server.url, token=token_for(server, "home", "own")) as page, pages(server) as browser:
         path = page.do("backup")["download"]
+        assert browser.head(path).status_code == 405
         answer = browser.get(path)
         assert answer.headers["content-disposition"] == "attachment; filename*=UTF-8''home.db"
         assert browser.get(path).status_code == 404, "it worked once"
@@ -260,6 +263,24 @@ def test_the_audit_log_is_paged_searched_and_verified(server: Server) -> None:
         changed = page.ask("audit")
         assert not changed["verified"]
         assert "CHANGED" in changed["sentence"]
+
+
+def test_a_deed_that_was_done_is_told_as_done_and_in_the_audit_log_when_there_is_room(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with page_of(server.url, token=token_for(server, "home", "write", "ann")) as page:
+        assert page.ask("overview")
+        log = server.access.audit
+        with monkeypatch.context() as patch:
+            patch.setattr(log, "_write", full)
+            assert page.do("set", address="note", text="8")["seq"] == head(server)
+        assert not audit(server, "studio deed")
+        assert page.do("set", address="note", text="9")["seq"] == head(server)
+    told = audit(server, "studio deed")
+    assert [(each["deed"], each["space"], "why" in each) for each in told] == [("set", "home", False)] * 2
 
 
 def test_every_login_is_in_the_audit_log(server: Server) -> None:

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import webbrowser
 from contextlib import suppress
-from pathlib import Path
 from types import FrameType
 from typing import Final
 
@@ -20,7 +19,9 @@ from headwater.cli.output import note
 from headwater.cli.target import Target, listen_address
 from headwater.client.server_url import is_server
 from headwater.errors import HeadwaterError, UsageError
+from headwater.host.postgres.database_url import is_database
 from headwater.host.space_files import default_url, locate
+from headwater.inspect.resolve import socket_place
 from headwater.inspect.socket_client import SocketInspector
 from headwater.machine import machine
 from headwater.studio.limits import LINK_S
@@ -56,7 +57,8 @@ def dev(
     if not is_server(url):
         # Refused here, and not by each start of the program.
         locate(url, target.space)
-    words = [name, "--url", url]
+    # Arguments are seen by everybody on this machine: the program finds a URL that was not among them by itself.
+    words = [name] if target.given_url is None and is_database(url) else [name, "--url", url]
     words += [] if target.space is None else ["--space", target.space]
     words += [] if concurrency is None else ["--concurrency", str(concurrency)]
     words += [] if ingress is None else ["--ingress", ingress]
@@ -122,8 +124,8 @@ class _StudioBeside:
         """Whether the program has the space open."""
         if is_server(self._url):
             return True
-        path: Path | None = locate(self._url, self._target.space).path
-        found = None if path is None else SocketInspector.connect(str(path.resolve()))
+        place = socket_place(locate(self._url, self._target.space))
+        found = None if place is None else SocketInspector.connect(place)
         if found is not None:
             found.close()
         return found is not None

@@ -55,13 +55,17 @@ def inspector_for(
     return LocalInspector(url, space, scope, brief=brief)
 
 
+def socket_place(location: space_files.Location) -> str | None:
+    """Where the socket of a program that has a space open is found; None: the space is in memory."""
+    return location.key if location.path is None else str(location.path.resolve())
+
+
 def reach(
     url: str | None, space: str | None, otherwise: Callable[[], T], scope: InspectScope | None = None
 ) -> SocketInspector | T:
     """The process that has a file open. Without one, the result of `otherwise`, which opens the file."""
     url = url if url is not None else space_files.default_url()
-    location = space_files.locate(url, space)
-    file = location.key if location.path is None else str(location.path.resolve())
+    file = socket_place(space_files.locate(url, space))
     end = machine().monotonic() + _SOCKET_S
     while True:
         if file is not None and (found := SocketInspector.connect(file, scope)) is not None:

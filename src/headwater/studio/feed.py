@@ -361,7 +361,8 @@ class SpaceFeed:
             failure = str(error)
             raise
         finally:
-            self._host.record(self._login, deed, sentence, failure)
+            # Also if it names no space, and means the first.
+            self._host.record(self._login, msgspec.structs.replace(deed, space=self._space), sentence, failure)
         # Seen at once, also by the other tabs, and of a closed file, in which nothing else changes.
         self._has_acted = True
         self._jobs.put(None)

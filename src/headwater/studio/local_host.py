@@ -12,13 +12,14 @@ from typing import Any, Final
 from headwater.client.server_url import is_server, parse_server
 from headwater.errors import AccessError, ClosedError, HeadwaterError, UnavailableError, UsageError
 from headwater.host import space_files
+from headwater.host.postgres.database_url import is_database, parse_database_url
 from headwater.host.space_lookup import is_folder
 from headwater.inspect.inspector import Inspector
 from headwater.inspect.live_functions import since_1970
 from headwater.inspect.live_inspector import LiveInspector
 from headwater.inspect.names import InspectScope
 from headwater.inspect.opening_inspection import OpeningInspection
-from headwater.inspect.resolve import inspector_for
+from headwater.inspect.resolve import inspector_for, socket_place
 from headwater.inspect.socket_client import SocketInspector
 from headwater.inspect.space_records import GetPulse
 from headwater.machine import machine
@@ -102,7 +103,8 @@ class FileHost(LocalHost):
         self.is_remote = is_server(self._url)
         self.is_folder = not self.is_remote and is_folder(self._url)
         self.place = "server" if self.is_remote else "folder" if self.is_folder else "file"
-        self.title = self._url
+        self._shown = parse_database_url(self._url).shown if is_database(self._url) else self._url
+        self.title = self._shown
         if self._url == "memory:":
             raise UsageError("memory: belongs to one process; use `Studio(space)` there")
         if self.is_remote:
@@ -115,14 +117,18 @@ class FileHost(LocalHost):
         with self.inspector(Login(), "", "main") as inspector:
             return inspector.ask(GetPulse()).space
 
-    def _path(self, space: str) -> Path | None:
+    def _location(self, space: str) -> space_files.Location:
         named = space if self.is_folder else self._space
-        return space_files.locate(self._url, named).path
+        return space_files.locate(self._url, named)
+
+    def _connection(self, space: str) -> SocketInspector | None:
+        """A new connection to the program that has the space open here; None if none has."""
+        place = None if self.is_remote else socket_place(self._location(space))
+        return None if place is None else SocketInspector.connect(place)
 
     def _connected(self, space: str) -> bool | None:
         """True if a program answers; None if none does."""
-        path = self._path(space)
-        found = None if path is None else SocketInspector.connect(str(path.resolve()))
+        found = self._connection(space)
         if found is None:
             return None
         found.close()
@@ -155,8 +161,7 @@ class FileHost(LocalHost):
         record: Callable[[Mapping[str, Any]], None],
     ) -> Callable[[], None]:
         """By a connection of its own. Raises UnavailableError if no program has the file open."""
-        path = None if self.is_remote else self._path(space)
-        found = None if path is None else SocketInspector.connect(str(path.resolve()))
+        found = self._connection(space)
         if found is None:
             raise UnavailableError("no program has the space open here, so there is nothing to record")
         lines = found.follow()
@@ -173,8 +178,7 @@ class FileHost(LocalHost):
 
     def pulses(self, login: Login, space: str, ring: Callable[[], float]) -> Callable[[], None] | None:  # noqa: ARG002
         """By a connection of its own."""
-        path = None if self.is_remote else self._path(space)
-        found = None if path is None else SocketInspector.connect(str(path.resolve()))
+        found = self._connection(space)
         if found is None:
             return None
 
@@ -194,10 +198,10 @@ class FileHost(LocalHost):
         return "live" if self._connected(space) else "closed"
 
     def url(self, space: str) -> str:
-        """The URL for the command line."""
+        """The URL for the command line, without a password."""
         if self.is_folder and space:
-            return str(self._path(space))
-        return self._url
+            return str(self._location(space).path)
+        return self._shown
 
     def cannot(self, login: Login, space: str) -> dict[str, str]:
         """Without a program nothing is delivered."""

@@ -282,6 +282,9 @@ class ServedHost:
 
     async def download(self, request: Request) -> Sending:
         """Send what a deed has granted. The code is the right, and is used up."""
+        if request.method != "GET":
+            # HEAD would use it up, and need a whole copy to know the size.
+            raise HTTPException(405, "a backup is got, or not", {"allow": "GET"})
         found = self._downloads.pop(_hash(request.path_params["code"]), None)
         if found is None or found.ends < machine().monotonic():
             raise HTTPException(404, "this address worked once, for a short time; ask for another one")
@@ -289,10 +292,10 @@ class ServedHost:
         return await self._backups.sent(found.grant, found.space, peer, name=f"{found.space}.db")
 
     def record(self, login: Login, deed: Acted, sentence: str, error: str) -> None:
-        """Write a deed to the audit log, done or refused."""
+        """Write a deed to the audit log, done or refused. If there is no room now, later: it was done."""
         tag = str(deed.__struct_config__.tag)
         facts = {"id": login.grant, "actor": login.actor, "space": deed.space, "deed": tag, "what": sentence}
-        self._audit_log.write("studio deed", **facts, **({"why": error} if error else {}))
+        self._audit_log.write_or_owe("studio deed", **facts, **({"why": error} if error else {}))
 
     @property
     def _audit_log(self) -> AuditLog:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from starlette.requests import Request
@@ -194,14 +195,14 @@ class StudioSite:
                 raise RemoteProtocolError("the first frame must be hello")
             secret, session = await machine().to_thread(self.logins.enter, hello, peer)
         except RemoteProtocolError as error:
-            await websocket.send_text(page_frames.frame_text(page_frames.trouble_of(error)))
+            await _send(websocket, page_frames.frame_text(page_frames.trouble_of(error)))
             await _end(websocket, BAD_FRAME, "the first frame is not understood")
             return
         except HeadwaterError as error:
-            await websocket.send_text(page_frames.frame_text(page_frames.trouble_of(error)))
+            await _send(websocket, page_frames.frame_text(page_frames.trouble_of(error)))
             await _end(websocket, NOT_ADMITTED, "not admitted")
             return
-        tab = Tab(self, session, websocket.send_text)
+        tab = Tab(self, session, partial(_send, websocket))
         try:
             await self._serve(websocket, tab, secret)
         finally:
@@ -209,7 +210,7 @@ class StudioSite:
 
     async def _serve(self, websocket: WebSocket, tab: Tab, secret: str) -> None:
         welcome = await machine().to_thread(tab.welcome, secret)
-        await websocket.send_text(page_frames.frame_text(welcome))
+        await _send(websocket, page_frames.frame_text(welcome))
 
         async def read() -> None:
             while True:
@@ -222,7 +223,7 @@ class StudioSite:
                 await reading
                 return
             gone = page_frames.GoneFrame(reason="session", message="the session has ended: log in again")
-            await websocket.send_text(page_frames.frame_text(gone))
+            await _send(websocket, page_frames.frame_text(gone))
             await _end(websocket, NOT_ADMITTED, "the session has ended")
         except GoneError as error:
             await _end(websocket, error.code, str(error))
@@ -245,6 +246,12 @@ async def _received(websocket: WebSocket) -> str | bytes:
     if len(text) > FRAME_BYTES:
         raise GoneError(_TOO_LARGE, "the frame is too large")
     return str(text)
+
+
+async def _send(websocket: WebSocket, text: str) -> None:
+    # The page may be gone already, which the next read tells.
+    with suppress(RuntimeError, WebSocketDisconnect):
+        await websocket.send_text(text)
 
 
 async def _end(websocket: WebSocket, code: int, reason: str) -> None:

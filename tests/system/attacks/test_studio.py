@@ -5,6 +5,7 @@ Each is tried at a Studio of one file on this machine, and at that of a server.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import threading
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.websockets import WebSocketDisconnect
 from websockets.exceptions import ConnectionClosed
 
 from headwater.access.access_control import AccessControl
@@ -322,6 +324,25 @@ def test_a_frame_that_is_none_ends_the_connection(studio: Studio, frame: str) ->
     with page_of(studio.url, **studio.right()) as page:
         page.socket.send(frame)
         assert page.code() == 4400
+
+
+@pytest.mark.parametrize("frame", ['{"t":"ask"}', '{"t":"hello","code":"none"}', '{"t":"hello","code":"right"}'])
+def test_a_page_that_is_gone_before_its_answer_is_no_fault(tmp_path: Path, frame: str) -> None:
+    class Gone:
+        client = None
+
+        async def receive(self) -> dict[str, str]:
+            return {"type": "websocket.receive", "text": frame.replace("right", code)}
+
+        async def send_text(self, _text: str) -> None:
+            raise WebSocketDisconnect(1006)
+
+        async def close(self, *_: object) -> None:
+            raise WebSocketDisconnect(1006)
+
+    with LocalStudioServer(FileHost(str(_made(tmp_path))), port=0) as server:
+        code = server.link().partition("#c=")[2]
+        asyncio.run(server.site._talk(Gone()))  # type: ignore[arg-type]  # what is used of a socket
 
 
 def test_bytes_are_no_frame(studio: Studio) -> None:
