@@ -43,6 +43,9 @@ def test_a_file_that_does_not_exist_is_not_made(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError):
         FileHost(str(tmp_path / "missing.db"))
     assert not (tmp_path / "missing.db").exists()
+    with pytest.raises(NotFoundError, match="no folder"):
+        FileHost(f"{tmp_path}/missing/")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_memory_has_a_studio_in_its_own_program_only() -> None:

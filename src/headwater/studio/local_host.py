@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from headwater.client.server_url import is_server, parse_server
-from headwater.errors import AccessError, ClosedError, HeadwaterError, UnavailableError, UsageError
+from headwater.errors import AccessError, ClosedError, HeadwaterError, NotFoundError, UnavailableError, UsageError
 from headwater.host import space_files
 from headwater.host.postgres.database_url import is_database, parse_database_url
 from headwater.host.space_lookup import is_folder
@@ -107,6 +107,8 @@ class FileHost(LocalHost):
         self.title = self._shown
         if self._url == "memory:":
             raise UsageError("memory: belongs to one process; use `Studio(space)` there")
+        if self.is_folder and not machine().files.is_dir(Path(self._url)):
+            raise NotFoundError(f"there is no folder {self._url}", path=self._url)
         if self.is_remote:
             self._names: tuple[str, ...] = (parse_server(self._url, space).space,)
         elif not self.is_folder:
