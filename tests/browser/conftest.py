@@ -23,7 +23,7 @@ from tests.browser.finding import BROWSER, missing
 from tests.browser.pages import SESSION, Screens, Wide, shots
 
 HERE = Path(__file__).parent
-SECONDS_MAX = 30
+SECONDS_MAX = 90
 """No wait is this long unless something is wrong."""
 
 expect.set_options(timeout=SECONDS_MAX * 1000)
