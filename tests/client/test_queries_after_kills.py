@@ -26,11 +26,13 @@ def test_answers_after_the_server_was_killed_are_those_of_the_file(
 ) -> None:
     settle_in(tmp_path, monkeypatch)
     store = tmp_path / "store"
+    store.mkdir()
     ann, bob = Shop(), Shop()
     with ExitStack() as stack:
+        # Before it: a server that runs in another process would look for new tokens a moment later.
+        token = token_for(store, "shop", "own")
         server = stack.enter_context(ServeProcess(store))
         port = server.port
-        token = token_for(store, "shop", "own")
         url = f"{server.url}/shop"
         one = stack.enter_context(ann.app.open(url, token=token, actor="ann"))
         two = stack.enter_context(bob.app.open(url, token=token, actor="bob"))
