@@ -59,7 +59,7 @@ from tests.scheduler.naive import (
     said,
 )
 from tests.support.hub import FULL, Hub
-from tests.support.naive import plain
+from tests.support.naive import NOTHING, plain
 from tests.support.spaces import Space
 
 START: dict[str, Any] = {
@@ -285,7 +285,7 @@ class World:
     def judge(self, node: Node) -> None:
         """I3, the slow way: a node that starts again has read something that was changed by somebody else since."""
         seen = self.seen.get(node)
-        if seen is None or not seen.counts:
+        if seen is None or not seen.counts or self.is_taken_back(node):
             return
         since = self.told[seen.told :]
         for told in since:
@@ -304,6 +304,14 @@ class World:
         starts = [index for index, record in enumerate(last) if isinstance(record, RunStarted)]
         if not any(isinstance(record, RunDiscarded) for record in last[starts[-2] :]):
             self.needless.append(f"{node} ran, and nothing it had read was changed by anybody else")
+
+    def is_taken_back(self, node: Node) -> bool:
+        """Its result was taken back, as it rests on a commit that failed or was overtaken: that run did not count.
+
+        It would run again with the verdict. A caller cannot wait for that: the same run is made for the first of them.
+        Only the node itself writes its result, so without an error it is missing for no other reason.
+        """
+        return bool(node.outputs) and self.failing.get(node) is None and self.value(node.name) is NOTHING
 
     def judge_time(self, node: Node) -> None:
         """A node that waits for quiet has had it; one that runs at most so often has not run since."""

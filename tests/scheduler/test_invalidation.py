@@ -20,6 +20,7 @@ from headwater.store.document import StoredDocument
 from headwater.values.ids import Seq
 from headwater.values.tree import Path
 from tests.scheduler.workshop import Workshop, number, write
+from tests.support.naive import NOTHING
 
 
 @pytest.fixture
@@ -318,6 +319,34 @@ def test_result_that_an_earlier_run_stored_is_made_again_when_that_run_is_taken_
 def fail(shop: Workshop, error: HeadwaterError | None = None) -> None:
     shop.desk.fail(error or StoreFullError("the disk is full"))
     shop.desk.tell()
+
+
+@pytest.mark.parametrize("is_called", [False, True])
+def test_result_that_rests_on_a_failed_commit_is_made_once_more_called_for_or_not(
+    shop: Workshop, is_called: bool
+) -> None:
+    """It was read through an older layer of an input, which failed. The input is as before, the result is gone."""
+    first, second = shop.sum("first", "a"), shop.sum("second", "first")
+    shop.scheduler.pull(first)
+    shop.put(a=1)
+    shop.scheduler.pull(second)
+    if not is_called:
+        shop.show("show", "second")
+    shop.run()
+    fail(shop)
+    assert (shop.see("first"), shop.see("second")) == (1, NOTHING)
+    called = []
+    if is_called:
+        # The verdict is yet to come, and a caller does not wait.
+        shop.scheduler.pull(second)
+        called = shop.taken()
+        assert (called, shop.see("second")) == (["second"], 1)
+    ran = [*called, *shop.run()]
+    for _ in range(3):
+        shop.decide()
+        ran += shop.run()
+    assert [name for name in ran if name != "show"] == ["second"]
+    assert (shop.see("second"), shop.replica.pending_count) == (1, 0)
 
 
 def use_up(shop: Workshop) -> None:

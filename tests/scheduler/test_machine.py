@@ -21,12 +21,13 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from headwater.core import RetryImmediately
+from headwater.core import RetryImmediately, doc_key
 from headwater.errors import UserCodeError
 from tests.scheduler.machine import World
 from tests.scheduler.naive import BIG, BOARD, CELLS, LISTS, MAPS, POINTERS, SLOTS, WRITTEN, Formula, Plan, TrialError
 from tests.support.halves import examples
 from tests.support.limits import small_limits
+from tests.support.naive import NOTHING
 
 NUMBERS = st.integers(0, 3)
 INDEXES = st.integers(0, 7)
@@ -393,3 +394,31 @@ def test_a_start_that_made_room_for_a_called_node_does_not_count_against_the_bou
         rule_of_begin.hypothesis_stateful_initialize_rule.function(machine, data=Drawn(*drawn, *effects), count=4)
     finally:
         machine.teardown()
+
+
+def test_a_run_in_place_of_one_that_was_taken_back_is_not_needless() -> None:
+    """Found by the machine: the result rests on a failed commit, is called for before its verdict, is made again."""
+    world = World()
+    first = world.add(Plan("f0", Formula("sum", "c1", "c1", "")))
+    second = world.add(Plan("f1", Formula("sum", "f0", "f0", ""), declared=True))
+    world.scheduler.pull(first)
+    world.write({"c1": 3})
+    world.scheduler.pull(second)
+    world.fail()
+    assert (world.value("f0"), world.value("f1")) == (6, NOTHING)
+    world.scheduler.pull(second)
+    assert (second.runs, world.value("f1")) == (2, 9)
+    assert not world.needless
+    world.come_to_rest()
+    assert (second.runs, world.value("f1")) == (2, 9)
+
+
+def test_a_run_without_a_change_is_needless_while_its_result_is_there() -> None:
+    """What is excused above is nothing but a missing result."""
+    world = World()
+    node = world.add(Plan("f0", Formula("sum", "c1", "c1", "")))
+    world.scheduler.pull(node)
+    world.scheduler.invalidation.mark(node, (doc_key("c1"), ()), "for nothing")
+    world.scheduler.pull(node)
+    assert node.runs == 2
+    assert world.needless == [f"{node} ran, and nothing it had read was changed by anybody else"]
