@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from headwater.errors import AccessError, HeadwaterError, RemoteProtocolError, UnavailableError, UsageError
+from headwater.errors import AccessError, RemoteProtocolError, UsageError
 from headwater.studio import answers, page_frames
 from headwater.studio.deeds import Acted
 from headwater.studio.feed import Answered, SpaceFeed
@@ -22,7 +22,7 @@ from headwater.studio.host import Login, StudioHost
 from headwater.studio.limits import ASKED, DELTA_MS, FEEDS, WATCHES
 from headwater.studio.logins import Logins, StudioSession
 from headwater.studio.questions import QUESTIONS, IntentQuestion, StudioQuestion
-from headwater.values.author_text import describe
+from headwater.studio.tab_frames import answer_frame, graph_delta, trouble_frame
 
 log: Final = logging.getLogger("headwater.studio")
 
@@ -31,6 +31,12 @@ _HELD_S: Final = 0.1
 
 _PAINT_S: Final = 10.0
 """Seconds after which a delta counts as painted: a tab that was suspended must not stay behind for ever."""
+
+_AGAIN_S: Final = 0.25
+"""Seconds after which a watched question that failed is asked again: most often a program was opening the file."""
+
+_AGAIN_MAX_S: Final = 30.0
+"""The same after many failures without a change."""
 
 NOT_ADMITTED: Final = 4401
 """The close code for a login that is not valid (any more)."""
@@ -73,6 +79,8 @@ class _Watch:
         self.record: bytes | None = None
         self.view: object = None
         self.state: tuple[str, str] = ("", "")
+        self.failure = ""
+        self.pause_s = _AGAIN_S
         self.feed: SpaceFeed | None = None
         self.changed = asyncio.Event()
         self.painted = asyncio.Event()
@@ -222,9 +230,9 @@ class Tab:
         try:
             found = await self._answered(frame.q, frame.mark)
         except Exception as error:  # noqa: BLE001  # a question must not end the tab
-            await self._write(_trouble(error, frame.n))
+            await self._write(trouble_frame(error, frame.n))
             return
-        await self._write(_answer(frame.n, found))
+        await self._write(answer_frame(frame.n, found))
 
     async def _watch(self, frame: page_frames.WatchFrame) -> None:
         if frame.n in self._watches:
@@ -266,29 +274,47 @@ class Tab:
                 watch.task = self._loop.create_task(self._keep(number, watch))
 
     async def _keep(self, number: int, watch: _Watch) -> None:
-        """Answer a watched question, again after each change."""
-        try:
-            self._listen(watch)
-            first = watch.record is None
-            found = await self._answered(watch.question, watch.mark if first else "")
-            if first:
-                await self._write(_answer(number, found))
-                self._sent(watch, found)
-            else:
-                await self._delta(number, watch, found)
-            while True:
-                await asyncio.sleep(found.rest_s)
+        """Answer a watched question, again after each change; after an error, too."""
+        while True:
+            try:
+                await self._follow(number, watch)
+            except Exception as error:  # noqa: BLE001  # a question must not end the tab
+                await self._fail(number, watch, error)
+
+    async def _follow(self, number: int, watch: _Watch) -> None:
+        self._listen(watch)
+        first = watch.record is None
+        found = await self._answered(watch.question, watch.mark if first else "")
+        if first:
+            await self._write(answer_frame(number, found))
+            self._sent(watch, found)
+        else:
+            await self._delta(number, watch, found)
+        while True:
+            await asyncio.sleep(found.rest_s)
+            await watch.changed.wait()
+            watch.changed.clear()
+            found = await self._answered(watch.question, "", rung=True)
+            await self._delta(number, watch, found)
+
+    async def _fail(self, number: int, watch: _Watch, error: Exception) -> None:
+        """Say why there is no answer, once, and wait for a change or a while: it may be a moment's."""
+        failure = f"{type(error).__name__}: {error}"
+        if failure != watch.failure:
+            watch.failure = failure
+            # The page shows the error instead: the next answer is whole.
+            watch.mark, watch.record, watch.view = "", None, None
+            await self._write(trouble_frame(error, number))
+        await asyncio.sleep(_AGAIN_S)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(watch.pause_s):
                 await watch.changed.wait()
-                watch.changed.clear()
-                found = await self._answered(watch.question, "", rung=True)
-                await self._delta(number, watch, found)
-        except Exception as error:  # noqa: BLE001  # a question must not end the tab
-            self._watches.pop(number, None)
-            self._quiet(but={each.feed for each in self._watches.values()})
-            await self._write(_trouble(error, number))
+        watch.changed.clear()
+        watch.pause_s = min(watch.pause_s * 2, _AGAIN_MAX_S)
 
     def _sent(self, watch: _Watch, found: Answered) -> None:
         watch.mark, watch.state = found.mark, (found.live, found.busy)
+        watch.failure, watch.pause_s = "", _AGAIN_S
         if found.record is not None:
             watch.record, watch.view = found.record, found.view
 
@@ -338,43 +364,10 @@ class Tab:
         try:
             report = await asyncio.wrap_future(self._feed(frame.deed).do(frame.deed))
         except Exception as error:  # noqa: BLE001  # a deed must not end the tab
-            await self._write(_trouble(error, frame.n))
+            await self._write(trouble_frame(error, frame.n))
             return
         await self._write(page_frames.DoneFrame(n=frame.n, record=page_frames.raw(report)))
 
 
 def _nothing() -> None:
     """There is nothing to end."""
-
-
-def _answer(number: int, found: Answered) -> page_frames.AnswerFrame:
-    return page_frames.AnswerFrame(
-        n=number,
-        mark=found.mark,
-        seq=found.seq,
-        at_ms=found.at_ms,
-        live=found.live,
-        busy=found.busy,
-        same=found.record is None,
-        record=msgspec.UNSET if found.record is None else msgspec.Raw(found.record),
-    )
-
-
-def _trouble(error: Exception, number: int) -> page_frames.TroubleFrame:
-    if isinstance(error, HeadwaterError):
-        return page_frames.trouble_of(error, number)
-    if isinstance(error, OSError):
-        message = f"it cannot be read: {describe(error)}"
-        return page_frames.TroubleFrame(n=number, code=UnavailableError.code, kind="UnavailableError", message=message)
-    log.error("a question of a page could not be answered", exc_info=error)
-    message = f"this is a bug of Headwater: {describe(error)}"
-    return page_frames.TroubleFrame(n=number, code=HeadwaterError.code, kind=type(error).__name__, message=message)
-
-
-def graph_delta(before: answers.GraphAnswer, after: answers.GraphAnswer) -> answers.GraphDelta | None:
-    """The changed states; None if boxes or routes have changed, too."""
-    if before.structure != after.structure or before.apps != after.apps or before.note != after.note:
-        return None
-    known = {state.box: state for state in before.states}
-    changed = tuple(state for state in after.states if known.get(state.box) != state)
-    return answers.GraphDelta(structure=after.structure, seq=after.seq, states=changed, tones=after.tones)
