@@ -265,11 +265,11 @@ function historyOf(app, address) {
 }
 
 export function differences(view) {
-  if (!view.lines.length) return h("p", { class: "quiet" }, "Nothing differs.");
+  if (!view.lines.length && !view.cut) return h("p", { class: "quiet" }, "Nothing differs.");
   const one = (each) => h("div", {}, h("span", { class: "quiet" }, `${each.path || "value"} `), each.older && h("del", {}, valueLine(each.older, 90)), " ", each.newer && h("ins", {}, valueLine(each.newer, 90)), !each.newer && h("span", { class: "faint" }, " removed"));
   const rest = view.lines.slice(LINES);
   const more = rest.length > 0 && button(`${number(rest.length)} more`, () => more.replaceWith(...rest.map(one)), "plain");
-  return [view.lines.slice(0, LINES).map(one), more, view.cut && h("p", { class: "faint" }, "There are more differences than are shown.")];
+  return [view.lines.slice(0, LINES).map(one), more, view.cut && h("p", { class: "faint" }, "There may be more differences: they are looked for in a bounded time.")];
 }
 
 // --- time and branches --------------------------------------------------------------------------------------
