@@ -34,6 +34,9 @@ WATCHES: Final = 32
 ASKED: Final = 64
 """Questions and deeds of one tab that wait for their answer: a page asks a few at once."""
 
+ANSWERS: Final = 4
+"""Answers of one tab that are made and sent at the same time: each may have some 16 MiB, and a page may be slow."""
+
 FEEDS: Final = 8
 """Spaces and branches that one tab looks into at the same time, beside those that it watches: each has a thread."""
 
