@@ -65,8 +65,7 @@ def report(error: BaseException) -> Exit:
     if os.environ.get("HEADWATER_DEBUG", "0") not in ("", "0"):
         sys.stderr.write(hide_passwords(traceback_text(error)))
     if isinstance(error, click.UsageError):
-        error.message = hide_passwords(error.message)
-        error.show()
+        click.UsageError(hide_passwords(error.format_message()), error.ctx).show()
     else:
         click.echo(inert(hide_passwords(_line(error))), err=True)
     return exit_of(type(error))

@@ -24,6 +24,7 @@ from headwater.studio.limits import ANSWERS, ASKED, DELTA_MS, FEEDS, WATCHES
 from headwater.studio.logins import Logins, StudioSession
 from headwater.studio.questions import QUESTIONS, IntentQuestion, StudioQuestion
 from headwater.studio.tab_frames import answer_frame, graph_delta, trouble_frame
+from headwater.values.author_text import describe
 
 log: Final = logging.getLogger("headwater.studio")
 
@@ -309,7 +310,7 @@ class Tab:
 
     async def _fail(self, number: int, watch: _Watch, error: Exception) -> None:
         """Say why there is no answer, once, and wait for a change or a while: it may be a moment's."""
-        failure = f"{type(error).__name__}: {error}"
+        failure = describe(error)
         if failure != watch.failure:
             watch.failure = failure
             # The page shows the error instead: the next answer is whole.
