@@ -253,6 +253,19 @@ def test_missing_file_is_not_found(run: Run, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+URL = "postgresql://ann:geheim@127.0.0.1:1/shop?sslmode=require&password=geheim&connect_timeout=1"
+
+
+@pytest.mark.parametrize(
+    ("command", "exit"),
+    [("import", 2), ("restore", 3), ("get x", 2)],
+)
+def test_the_password_of_a_database_that_is_taken_for_a_file_is_not_shown(run: Run, command: str, exit: int) -> None:  # noqa: A002  # as there
+    said = run(*command.split(), URL, exit=exit).output
+    assert "eim" not in said
+    assert "127.0.0.1" in said, "it is named without it"
+
+
 def test_no_create_refuses_a_missing_space(run: Run, tmp_path: Path, shop: str) -> None:
     run("import", "-", "--no-create", "--url", "x.db", stdin=HEADER + GOOD, exit=3)
     run("import", "-", "--no-create", "--url", "x.db", stdin=run("export", "--history").stdout, exit=3)

@@ -12,7 +12,7 @@ import headwater as hw
 from headwater.host.space_files import open_space
 from headwater.host.storage import Storage
 from headwater.inspect import space_reading
-from headwater.inspect.space_records import ChangeBranch, CompareDocuments, DescribeType, ListCommits
+from headwater.inspect.space_records import DIFFERENCES_MAX, ChangeBranch, CompareDocuments, DescribeType, ListCommits
 from headwater.inspect.stored_inspector import StoredInspector
 from headwater.store.commit import SetDoc
 from headwater.values.ids import DocKey
@@ -51,6 +51,21 @@ def test_branches_are_compared_for_a_bounded_time(storage: Storage, monkeypatch:
     assert inspector.ask(question).is_complete
     monkeypatch.setattr(space_reading, "READING_MS", -1)
     assert not inspector.ask(question).is_complete
+
+
+def test_two_commits_are_compared_for_a_bounded_time(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    inspector, question = StoredInspector(storage), CompareDocuments(older=MANY - DIFFERENCES_MAX)
+    whole = inspector.ask(question)
+    assert whole.is_complete
+    assert len(whole.differences) == DIFFERENCES_MAX
+    monkeypatch.setattr(space_reading, "READING_MS", -1)
+    assert not inspector.ask(question).is_complete
+    # The log is not read to its end, and a part of the time is left for what was found in it.
+    monkeypatch.setattr(space_reading, "READING_MS", 60_000)
+    monkeypatch.setattr(space_reading, "_SHARE_OF_LOG", -1.0)
+    found = inspector.ask(question)
+    assert not found.is_complete
+    assert found.differences == whole.differences[:1]
 
 
 @dataclass

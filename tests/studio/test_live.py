@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from headwater.errors import UnavailableError
 from headwater.inspect.function_records import GetChanges, GetGraph
 from headwater.inspect.live_inspector import LiveInspector
 from headwater.inspect.sockets import socket_registry
@@ -381,3 +382,40 @@ def test_a_server_of_a_studio_ends_its_threads(file: str, shop: Shop) -> None:
         return [each.name for each in set(threading.enumerate()) - before if "studio" in each.name]
 
     until(lambda: not left(), f"threads go on: {left()}")
+
+
+def test_a_watched_question_that_fails_once_is_asked_again(
+    file: str, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask, failures = feed.SpaceFeed._answer, ["first"]
+
+    def refused_at_times(self: feed.SpaceFeed, *words: Any, **more: Any) -> feed.Answered:
+        if failures:
+            raise UnavailableError(f"a program opens it: {failures.pop(0)}")
+        return ask(self, *words, **more)
+
+    monkeypatch.setattr(feed.SpaceFeed, "_answer", refused_at_times)
+    with local_page(file) as page:
+        assert page.watch("document", address="shop.count")["t"] == "trouble"
+        found = page.frame()
+        assert (found["t"], found["n"], found["record"]["value"]["text"]) == ("answer", page.number, "1")
+        # Also when it was answered before. Then the answer is whole, since the page shows the error.
+        failures.append("later")
+        shop.counted.value = 2
+        while (found := page.frame())["t"] != "trouble":
+            assert found["t"] == "delta"
+            page.send(t="ok", n=found["n"])
+        found = page.frame()
+        assert (found["t"], found["record"]["value"]["text"]) == ("answer", "2")
+
+
+def test_a_watched_question_is_answered_when_what_was_missing_is_there(file: str, shop: Shop) -> None:
+    assert shop.counted.value == 1
+    with local_page(file) as page:
+        assert page.watch("documents", branch="side")["t"] == "trouble"
+        watched = page.number
+        # The error is said once, however often it is asked again.
+        page.number += 1
+        page.send(t="do", n=page.number, deed={"type": "fork", "name": "side"})
+        kinds = {(found["t"], found["n"]) for found in (page.frame(), page.frame())}
+        assert kinds == {("done", page.number), ("answer", watched)}

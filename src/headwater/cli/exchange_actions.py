@@ -15,6 +15,7 @@ from headwater.cli.exits import Exit
 from headwater.cli.output import Form, Progress, answer, is_terminal, note, progress
 from headwater.cli.target import Target
 from headwater.errors import NotFoundError, UsageError
+from headwater.host.postgres.database_url import is_database, parse_database_url
 from headwater.host.space_copies import replace_space
 from headwater.host.space_rebuild import build_space, compare_past
 from headwater.host.standard_streams import abandon
@@ -106,6 +107,9 @@ def _exported(storage: Storage, branch: str, at: Seq | None, advance: Progress, 
 
 def import_space(*, file: str, create: bool, force: bool, target: Target, form: Form) -> None:
     """Carry out `import`."""
+    if is_database(file):
+        shown = parse_database_url(file).shown
+        raise UsageError(f"{shown} is a database, and `import` reads a file: name an export; --url says where it goes")
     with reread(file) as source:
         header, count = _check(source)
         if header.headwater == "log":

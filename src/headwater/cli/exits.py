@@ -11,6 +11,7 @@ from typing import Final
 import click
 
 from headwater import errors
+from headwater.host.postgres.database_url import hide_passwords
 from headwater.host.whole_files import RefusalError
 from headwater.values.author_text import describe, text_of, traceback_text
 from headwater.values.text import inert
@@ -62,11 +63,11 @@ def exit_of(kind: type[BaseException]) -> Exit:
 def report(error: BaseException) -> Exit:
     """Print the error on stderr, in one line, and return the exit code. HEADWATER_DEBUG=1 adds the traceback."""
     if os.environ.get("HEADWATER_DEBUG", "0") not in ("", "0"):
-        sys.stderr.write(traceback_text(error))
+        sys.stderr.write(hide_passwords(traceback_text(error)))
     if isinstance(error, click.UsageError):
-        error.show()
+        click.UsageError(hide_passwords(error.format_message()), error.ctx).show()
     else:
-        click.echo(inert(_line(error)), err=True)
+        click.echo(inert(hide_passwords(_line(error))), err=True)
     return exit_of(type(error))
 
 

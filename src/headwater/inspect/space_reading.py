@@ -41,7 +41,7 @@ from headwater.inspect.where_clause import parse_where, satisfies, sort_key, val
 from headwater.machine import machine
 from headwater.runtime.type_checks import declared_in
 from headwater.runtime.type_records import PREFIX
-from headwater.store.browsing import diff, keys, read_seq
+from headwater.store.browsing import changed_documents, keys, read_seq
 from headwater.store.collection_record import RECORD_KIND, record_doc, record_of
 from headwater.store.commit import CommitEntry, Committed
 from headwater.store.document import read_entry
@@ -67,6 +67,9 @@ _FIELDS: Final = 200
 
 _CHECKED: Final = 256
 """Documents between two readings of the clock."""
+
+_SHARE_OF_LOG: Final = 0.5
+"""The share of the time in which the changed documents are looked for; the rest is for their values."""
 
 
 def answer(storage: Storage, branch: str, question: SpaceQuestion, may_see: MaySee | None) -> object:
@@ -97,17 +100,18 @@ def _all(_doc: DocKey) -> bool:
 
 
 class _Clock:
-    """The time that a question may take."""
+    """The time that a question may take, or a share of it. `every`: after how many documents it is read."""
 
-    def __init__(self) -> None:
-        self._ends = machine().monotonic() + READING_MS / 1000
+    def __init__(self, *, share: float = 1.0, every: int = _CHECKED) -> None:
+        self._ends = machine().monotonic() + READING_MS / 1000 * share
+        self._every = every
         self._count = 0
         self.was_over = False
 
     def is_over(self) -> bool:
         """Whether the time is over: then for good. Reads the clock once for many documents."""
         self._count += 1
-        if self._count % _CHECKED == 0:
+        if self._count % self._every == 0:
             self.was_over = self.was_over or machine().monotonic() > self._ends
         return self.was_over
 
@@ -151,8 +155,9 @@ def compare(engine: Engine, branch: BranchId, question: CompareDocuments, sees: 
     newer = engine.head if question.newer is None else Seq(question.newer)
     found: list[DifferenceReport] = []
     limit = max(min(question.limit, DIFFERENCES_MAX), 1)
-    clock = _Clock()
-    for change in _changes(engine, branch, question, older, newer, clock=clock):
+    # A commit or a document may be large: the clocks are read for each.
+    clock, of_log = _Clock(every=1), _Clock(share=_SHARE_OF_LOG, every=1)
+    for change in _changes(engine, branch, question, older, newer, clock=clock, of_log=of_log):
         if not sees(change.doc):
             continue
         if len(found) >= limit:
@@ -169,11 +174,19 @@ def compare(engine: Engine, branch: BranchId, question: CompareDocuments, sees: 
                 **sides,
             )
         )
-    return Differences(differences=tuple(found), older=older, newer=newer, is_complete=not clock.was_over)
+    is_complete = not (clock.was_over or of_log.was_over)
+    return Differences(differences=tuple(found), older=older, newer=newer, is_complete=is_complete)
 
 
 def _changes(
-    engine: Engine, branch: BranchId, question: CompareDocuments, older: Seq, newer: Seq, *, clock: _Clock
+    engine: Engine,
+    branch: BranchId,
+    question: CompareDocuments,
+    older: Seq,
+    newer: Seq,
+    *,
+    clock: _Clock,
+    of_log: _Clock,
 ) -> Iterator[Change]:
     documents = engine.documents
     against = find_branch(engine, question.against) if question.against else branch
@@ -182,8 +195,7 @@ def _changes(
     if question.address:
         docs: Iterator[DocKey] = iter((parse_address(question.address)[0],))
     elif against == branch:
-        yield from diff(engine, older, newer, branch)
-        return
+        docs = iter(sorted(changed_documents(engine, older, newer, of_log.is_over)))
     else:
         docs = iter(sorted({*keys(engine, branch), *keys(engine, against)}))
     for doc in docs:

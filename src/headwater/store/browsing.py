@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from heapq import merge
 from typing import Final
 
@@ -132,16 +132,20 @@ def diff(engine: Engine, before: Seq, after: Seq, branch: BranchId = MAIN) -> It
     documents = engine.documents
     read_seq(engine, branch, before)
     read_seq(engine, branch, after)
-    for doc in sorted(_changed(engine, *sorted((before, after)))):
+    for doc in sorted(changed_documents(engine, before, after)):
         old, new = documents.at(branch, doc, before), documents.at(branch, doc, after)
         yield from changes_between(doc, old.value, new.value)
 
 
-def _changed(engine: Engine, after: Seq, through: Seq) -> set[DocKey]:
-    """Documents that were changed on any branch in a part of the log."""
+def changed_documents(
+    engine: Engine, before: Seq, after: Seq, is_over: Callable[[], bool] = lambda: False
+) -> set[DocKey]:
+    """Documents that were changed on any branch between two sequence numbers, as far as read until `is_over`."""
     changed: set[DocKey] = set()
-    for row in engine.backend.log(after, through):
+    for row in engine.backend.log(*sorted((before, after))):
         entry = read_entry(row)
         if isinstance(entry, CommitEntry):
             changed.update(operation.doc for operation in entry.operations)
+        if is_over():
+            break
     return changed

@@ -21,6 +21,7 @@ from headwater.studio import acting, answers
 from headwater.studio.answering import SpaceAnswers, intent, is_of_functions
 from headwater.studio.deed_words import words_of
 from headwater.studio.deeds import Acted, RecordDeed
+from headwater.studio.feed_jobs import FeedJobs, Job
 from headwater.studio.folder_answers import spaces
 from headwater.studio.host import Login, StudioHost
 from headwater.studio.passes import Recording
@@ -67,8 +68,6 @@ _REMEMBERED: Final = 64
 _REMEMBERED_BYTES: Final = 1024 * 1024
 """Bytes of an answer beyond which it is made anew: a document that is loaded whole has up to 16 MiB."""
 
-_STOP: Final = object()
-
 
 class Answered(msgspec.Struct, frozen=True, kw_only=True):
     """An answer with what is known of its moment."""
@@ -99,7 +98,7 @@ class SpaceFeed:
         self._space = space
         self._branch = branch
         self._answers = SpaceAnswers(host.url(space))
-        self._jobs = machine().queue()
+        self._jobs = FeedJobs()
         self._listeners: set[Callable[[], None]] = set()
         self._inspector: Inspector | None = None
         self._live = ""
@@ -128,30 +127,26 @@ class SpaceFeed:
 
         `rung`: it follows from a change that this feed has just seen, so its mark need not be read again.
         """
-        future: Future[Answered] = machine().future()
-        self._jobs.put((future, lambda: self._answer(question, mark, rung=rung)))
-        return future
+        return self._jobs.add(lambda: self._answer(question, mark, rung=rung))
 
     def do(self, deed: Acted) -> Future[answers.DeedReport]:
         """Carry a deed out."""
-        future: Future[answers.DeedReport] = machine().future()
-        self._jobs.put((future, lambda: self._do(deed)))
-        return future
+        return self._jobs.add(lambda: self._do(deed))
 
     def listen(self, changed: Callable[[], None]) -> Callable[[], None]:
         """Call `changed`, in the thread of the feed, when another answer may be due. Returns what ends it."""
         self._listeners.add(changed)
-        self._jobs.put(None)
+        self._jobs.look()
         return lambda: self._unlisten(changed)
 
     def _unlisten(self, changed: Callable[[], None]) -> None:
         self._listeners.discard(changed)
         # The last one ends what the program does for this Studio.
-        self._jobs.put(None)
+        self._jobs.look()
 
     def close(self) -> None:
         """End the thread."""
-        self._jobs.put(_STOP)
+        self._jobs.stop()
         if self._thread is not machine().current_thread():
             self._thread.join(5.0)
 
@@ -159,35 +154,25 @@ class SpaceFeed:
         """A pass has ended, in the program. Called in another thread. Returns the pause before the next."""
         if not self._rung:
             self._rung = True
-            self._jobs.put(None)
+            self._jobs.look()
         return max(PULSE_S, self._look_s * REST)
 
     # -- in the thread -------------------------------------------------------------------------------------
 
     def _run(self) -> None:
         while True:
-            try:
-                job = self._jobs.get(timeout=self._pause())
-            except Exception as error:  # the queue's own Empty, which has no name outside of its module
-                if type(error).__name__ != "Empty":
-                    raise
-                job = None
-            if job is _STOP:
+            job = self._jobs.next(self._pause())
+            if job == "stop":
                 self._recording.stop()
                 self._listeners.clear()
                 self._watch_passes()
                 self._release()
                 return
-            if job is None:
+            if job == "look":
                 self._look()
                 continue
-            future, work = job
-            if not future.set_running_or_notify_cancel():
+            if not isinstance(job, Job) or not job.carry_out():
                 continue
-            try:
-                future.set_result(work())
-            except Exception as error:  # noqa: BLE001  # given to the tab that has asked
-                future.set_exception(error)
             # Also if the first question was refused, or the program has ended just now: a file is not held between two.
             if self._live in ("closed", "ended") or (self._inspector is not None and self._inspector.holds_file):
                 self._release()
@@ -365,7 +350,7 @@ class SpaceFeed:
             self._host.record(self._login, msgspec.structs.replace(deed, space=self._space), sentence, failure)
         # Seen at once, also by the other tabs, and of a closed file, in which nothing else changes.
         self._has_acted = True
-        self._jobs.put(None)
+        self._jobs.look()
         return report
 
     def _record(self, deed: RecordDeed) -> answers.DeedReport:

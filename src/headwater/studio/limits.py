@@ -34,11 +34,23 @@ WATCHES: Final = 32
 ASKED: Final = 64
 """Questions and deeds of one tab that wait for their answer: a page asks a few at once."""
 
+ANSWERS: Final = 4
+"""Answers of one tab that are made and sent at the same time: each may have some 16 MiB, and a page may be slow."""
+
 FEEDS: Final = 8
 """Spaces and branches that one tab looks into at the same time, beside those that it watches: each has a thread."""
 
 TABS: Final = 64
-"""Open sockets of one server: each may hold one pending delta."""
+"""Tabs of one server that have entered: each may hold one pending delta."""
+
+GRANT_TABS: Final = 16
+"""Tabs with the same token: no token takes all room."""
+
+HALF_OPEN: Final = 32
+"""Sockets that have not said who they are: a page does so at once."""
+
+HALF_OPEN_PEER: Final = 16
+"""The same of one address: people behind a proxy have the same."""
 
 FRAME_BYTES: Final = 1024 * 1024
 """Bytes of one frame from a page: a value that a person typed."""

@@ -21,8 +21,9 @@ from headwater.machine import machine
 from headwater.studio import page_frames
 from headwater.studio.feed import SpaceFeed
 from headwater.studio.host import Login, StudioHost
-from headwater.studio.limits import FRAME_BYTES, HELLO_S, TABS
-from headwater.studio.logins import Logins
+from headwater.studio.limits import FRAME_BYTES
+from headwater.studio.logins import Logins, StudioSession
+from headwater.studio.open_sockets import HalfOpen, OpenSockets
 from headwater.studio.static_files import static_files
 from headwater.studio.tab import BAD_FRAME, NOT_ADMITTED, TOO_MANY, GoneError, Tab
 
@@ -59,8 +60,7 @@ class StudioSite:
         self._origins = origins
         self._feeds: dict[tuple[Login, str, str], tuple[SpaceFeed, int]] = {}
         self._lock = machine().lock()
-        self.tabs = 0
-        """Open sockets."""
+        self._sockets = OpenSockets()
         self.download: Callable[[Request], Response] | None = None
         """Answers `/studio/download/CODE`, if the host has downloads."""
 
@@ -156,14 +156,14 @@ class StudioSite:
             await websocket.send_denial_response(PlainTextResponse(refused[1] + "\n", refused[0], headers=HEADERS))
             return
         await websocket.accept(subprotocol=page_frames.SUBPROTOCOL)
-        if self.tabs >= TABS:
-            await _end(websocket, TOO_MANY, "too many tabs are open")
+        half_open = self._sockets.begin(websocket.client.host if websocket.client is not None else "")
+        if half_open is None:
+            await _end(websocket, TOO_MANY, "too many connections have not said who they are")
             return
-        self.tabs += 1
         try:
-            await self._talk(websocket)
+            await self._talk(websocket, half_open)
         finally:
-            self.tabs -= 1
+            self._sockets.end(half_open)
 
     def _socket_refusal(self, websocket: WebSocket) -> tuple[int, str] | None:
         hosts = websocket.headers.getlist("host")
@@ -179,29 +179,49 @@ class StudioSite:
             return 400, f"the subprotocol {page_frames.SUBPROTOCOL} is expected"
         return None
 
-    async def _talk(self, websocket: WebSocket) -> None:
-        peer = websocket.client.host if websocket.client is not None else ""
+    async def _talk(self, websocket: WebSocket, half_open: HalfOpen) -> None:
         try:
-            async with asyncio.timeout(HELLO_S):
+            async with half_open.time:
                 text = await _received(websocket)
+                half_open.heard()
         except TimeoutError:
-            await _end(websocket, _SLOW, "no hello came in time")
+            # A page that does not answer the closing must not take room, either.
+            self._sockets.end(half_open)
+            if half_open.made_room:
+                await _end(websocket, TOO_MANY, "too many connections have not said who they are")
+            else:
+                await _end(websocket, _SLOW, "no hello came in time")
             return
         except (WebSocketDisconnect, GoneError):
+            return
+        if self._sockets.is_full:
+            # Before a one-time code is used up.
+            self._sockets.end(half_open)
+            await _end(websocket, TOO_MANY, "too many tabs are open")
             return
         try:
             hello = page_frames.read_page_frame(text)
             if not isinstance(hello, page_frames.HelloFrame):
                 raise RemoteProtocolError("the first frame must be hello")
-            secret, session = await machine().to_thread(self.logins.enter, hello, peer)
+            secret, session = await machine().to_thread(self.logins.enter, hello, half_open.peer)
         except RemoteProtocolError as error:
+            self._sockets.end(half_open)
             await _send(websocket, page_frames.frame_text(page_frames.trouble_of(error)))
             await _end(websocket, BAD_FRAME, "the first frame is not understood")
             return
         except HeadwaterError as error:
+            self._sockets.end(half_open)
             await _send(websocket, page_frames.frame_text(page_frames.trouble_of(error)))
             await _end(websocket, NOT_ADMITTED, "not admitted")
             return
+        self._sockets.end(half_open)
+        with self._sockets.tab(session.login.grant) as why_not:
+            if not why_not:
+                await self._enter(websocket, session, secret)
+        if why_not:
+            await _end(websocket, TOO_MANY, why_not)
+
+    async def _enter(self, websocket: WebSocket, session: StudioSession, secret: str) -> None:
         tab = Tab(self, session, partial(_send, websocket))
         try:
             await self._serve(websocket, tab, secret)

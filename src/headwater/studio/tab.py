@@ -10,18 +10,20 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Container
 from contextlib import suppress
+from hashlib import sha256
 from typing import Any, Final, Protocol
 
 import msgspec
 
-from headwater.errors import AccessError, HeadwaterError, RemoteProtocolError, UnavailableError, UsageError
+from headwater.errors import AccessError, RemoteProtocolError, UsageError
 from headwater.studio import answers, page_frames
 from headwater.studio.deeds import Acted
 from headwater.studio.feed import Answered, SpaceFeed
 from headwater.studio.host import Login, StudioHost
-from headwater.studio.limits import ASKED, DELTA_MS, FEEDS, WATCHES
+from headwater.studio.limits import ANSWERS, ASKED, DELTA_MS, FEEDS, WATCHES
 from headwater.studio.logins import Logins, StudioSession
 from headwater.studio.questions import QUESTIONS, IntentQuestion, StudioQuestion
+from headwater.studio.tab_frames import answer_frame, graph_delta, trouble_frame
 from headwater.values.author_text import describe
 
 log: Final = logging.getLogger("headwater.studio")
@@ -31,6 +33,12 @@ _HELD_S: Final = 0.1
 
 _PAINT_S: Final = 10.0
 """Seconds after which a delta counts as painted: a tab that was suspended must not stay behind for ever."""
+
+_AGAIN_S: Final = 0.25
+"""Seconds after which a watched question that failed is asked again: most often a program was opening the file."""
+
+_AGAIN_MAX_S: Final = 30.0
+"""The same after many failures without a change."""
 
 NOT_ADMITTED: Final = 4401
 """The close code for a login that is not valid (any more)."""
@@ -69,10 +77,12 @@ class _Watch:
     def __init__(self, question: StudioQuestion, mark: str) -> None:
         self.question = question
         self.mark = mark
-        # What was sent last.
-        self.record: bytes | None = None
-        self.view: object = None
+        # What was sent last: only a digest of it, since it may be large; the view of a graph.
+        self.shown: bytes | None = None
+        self.view: answers.GraphAnswer | None = None
         self.state: tuple[str, str] = ("", "")
+        self.failure = ""
+        self.pause_s = _AGAIN_S
         self.feed: SpaceFeed | None = None
         self.changed = asyncio.Event()
         self.painted = asyncio.Event()
@@ -92,6 +102,7 @@ class Tab:
         self._tasks: set[asyncio.Task[None]] = set()
         self._deeds: set[int] = set()
         self._hidden = False
+        self._room = asyncio.Semaphore(ANSWERS)
 
     # -- frames --------------------------------------------------------------------------------------------
 
@@ -219,12 +230,13 @@ class Tab:
         return await asyncio.wrap_future(self._feed(question).ask(question, mark, rung=rung))
 
     async def _ask(self, frame: page_frames.AskFrame) -> None:
-        try:
-            found = await self._answered(frame.q, frame.mark)
-        except Exception as error:  # noqa: BLE001  # a question must not end the tab
-            await self._write(_trouble(error, frame.n))
-            return
-        await self._write(_answer(frame.n, found))
+        async with self._room:
+            try:
+                found = await self._answered(frame.q, frame.mark)
+            except Exception as error:  # noqa: BLE001  # a question must not end the tab
+                await self._write(trouble_frame(error, frame.n))
+                return
+            await self._write(answer_frame(frame.n, found))
 
     async def _watch(self, frame: page_frames.WatchFrame) -> None:
         if frame.n in self._watches:
@@ -266,47 +278,73 @@ class Tab:
                 watch.task = self._loop.create_task(self._keep(number, watch))
 
     async def _keep(self, number: int, watch: _Watch) -> None:
-        """Answer a watched question, again after each change."""
-        try:
-            self._listen(watch)
-            first = watch.record is None
-            found = await self._answered(watch.question, watch.mark if first else "")
-            if first:
-                await self._write(_answer(number, found))
-                self._sent(watch, found)
-            else:
-                await self._delta(number, watch, found)
-            while True:
-                await asyncio.sleep(found.rest_s)
+        """Answer a watched question, again after each change; after an error, too."""
+        while True:
+            try:
+                await self._follow(number, watch)
+            except Exception as error:  # noqa: BLE001  # a question must not end the tab
+                await self._fail(number, watch, error)
+
+    async def _follow(self, number: int, watch: _Watch) -> None:
+        self._listen(watch)
+        rung = False
+        while True:
+            async with self._room:
+                rest_s, is_delta = await self._tell(number, watch, rung=rung)
+            if is_delta:
+                await self._painted(watch, self._loop.time())
+            await asyncio.sleep(rest_s)
+            await watch.changed.wait()
+            watch.changed.clear()
+            rung = True
+
+    async def _tell(self, number: int, watch: _Watch, *, rung: bool) -> tuple[float, bool]:
+        """Ask, and send what has changed. Returns the pause after it, and whether a delta was sent. Keeps no answer."""
+        first = watch.shown is None and not rung
+        found = await self._answered(watch.question, watch.mark if first else "", rung=rung)
+        if not first:
+            return found.rest_s, await self._delta(number, watch, found)
+        await self._write(answer_frame(number, found))
+        self._sent(watch, found, _digest(found.record))
+        return found.rest_s, False
+
+    async def _fail(self, number: int, watch: _Watch, error: Exception) -> None:
+        """Say why there is no answer, once, and wait for a change or a while: it may be a moment's."""
+        failure = describe(error)
+        if failure != watch.failure:
+            watch.failure = failure
+            # The page shows the error instead: the next answer is whole.
+            watch.mark, watch.shown, watch.view = "", None, None
+            await self._write(trouble_frame(error, number))
+        await asyncio.sleep(_AGAIN_S)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(watch.pause_s):
                 await watch.changed.wait()
-                watch.changed.clear()
-                found = await self._answered(watch.question, "", rung=True)
-                await self._delta(number, watch, found)
-        except Exception as error:  # noqa: BLE001  # a question must not end the tab
-            self._watches.pop(number, None)
-            self._quiet(but={each.feed for each in self._watches.values()})
-            await self._write(_trouble(error, number))
+        watch.changed.clear()
+        watch.pause_s = min(watch.pause_s * 2, _AGAIN_MAX_S)
 
-    def _sent(self, watch: _Watch, found: Answered) -> None:
+    def _sent(self, watch: _Watch, found: Answered, digest: bytes | None) -> None:
         watch.mark, watch.state = found.mark, (found.live, found.busy)
-        if found.record is not None:
-            watch.record, watch.view = found.record, found.view
+        watch.failure, watch.pause_s = "", _AGAIN_S
+        if digest is not None:
+            watch.shown = digest
+            watch.view = found.view if isinstance(found.view, answers.GraphAnswer) else None
 
-    async def _delta(self, number: int, watch: _Watch, found: Answered) -> None:
-        """Send what has changed, and wait until it is painted."""
-        same = found.record is None or found.record == watch.record
+    async def _delta(self, number: int, watch: _Watch, found: Answered) -> bool:
+        """Send what has changed. Returns whether anything has."""
+        digest = _digest(found.record)
+        same = digest is None or digest == watch.shown
         if same and (found.live, found.busy) == watch.state:
             watch.mark = found.mark
-            return
+            return False
         record: bytes | None = None if same else found.record
         partial = False
-        if not same and isinstance(found.view, answers.GraphAnswer) and isinstance(watch.view, answers.GraphAnswer):
+        if not same and isinstance(found.view, answers.GraphAnswer) and watch.view is not None:
             change = graph_delta(watch.view, found.view)
             if change is not None:
                 record, partial = msgspec.json.encode(change), True
-        self._sent(watch, found)
+        self._sent(watch, found, digest)
         watch.painted.clear()
-        begin = self._loop.time()
         await self._write(
             page_frames.DeltaFrame(
                 n=number,
@@ -319,6 +357,10 @@ class Tab:
                 record=msgspec.UNSET if record is None else msgspec.Raw(record),
             )
         )
+        return True
+
+    async def _painted(self, watch: _Watch, begin: float) -> None:
+        """Wait until the page has painted what was sent."""
         try:
             async with asyncio.timeout(_PAINT_S):
                 await watch.painted.wait()
@@ -338,7 +380,7 @@ class Tab:
         try:
             report = await asyncio.wrap_future(self._feed(frame.deed).do(frame.deed))
         except Exception as error:  # noqa: BLE001  # a deed must not end the tab
-            await self._write(_trouble(error, frame.n))
+            await self._write(trouble_frame(error, frame.n))
             return
         await self._write(page_frames.DoneFrame(n=frame.n, record=page_frames.raw(report)))
 
@@ -347,34 +389,5 @@ def _nothing() -> None:
     """There is nothing to end."""
 
 
-def _answer(number: int, found: Answered) -> page_frames.AnswerFrame:
-    return page_frames.AnswerFrame(
-        n=number,
-        mark=found.mark,
-        seq=found.seq,
-        at_ms=found.at_ms,
-        live=found.live,
-        busy=found.busy,
-        same=found.record is None,
-        record=msgspec.UNSET if found.record is None else msgspec.Raw(found.record),
-    )
-
-
-def _trouble(error: Exception, number: int) -> page_frames.TroubleFrame:
-    if isinstance(error, HeadwaterError):
-        return page_frames.trouble_of(error, number)
-    if isinstance(error, OSError):
-        message = f"it cannot be read: {describe(error)}"
-        return page_frames.TroubleFrame(n=number, code=UnavailableError.code, kind="UnavailableError", message=message)
-    log.error("a question of a page could not be answered", exc_info=error)
-    message = f"this is a bug of Headwater: {describe(error)}"
-    return page_frames.TroubleFrame(n=number, code=HeadwaterError.code, kind=type(error).__name__, message=message)
-
-
-def graph_delta(before: answers.GraphAnswer, after: answers.GraphAnswer) -> answers.GraphDelta | None:
-    """The changed states; None if boxes or routes have changed, too."""
-    if before.structure != after.structure or before.apps != after.apps or before.note != after.note:
-        return None
-    known = {state.box: state for state in before.states}
-    changed = tuple(state for state in after.states if known.get(state.box) != state)
-    return answers.GraphDelta(structure=after.structure, seq=after.seq, states=changed, tones=after.tones)
+def _digest(record: bytes | None) -> bytes | None:
+    return None if record is None else sha256(record).digest()

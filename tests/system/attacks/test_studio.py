@@ -10,7 +10,7 @@ import json
 import re
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from headwater.inspect.stored_inspector import StoredInspector
 from headwater.machine import machine
 from headwater.server import authenticator
 from headwater.server.server_limits import GUESSES_BURST
-from headwater.studio import feed, limits, logins, site
+from headwater.studio import feed, limits, logins, open_sockets, site
 from headwater.studio.deeds import DEEDS
 from headwater.studio.host import Login
 from headwater.studio.local_host import FileHost
@@ -342,7 +342,11 @@ def test_a_page_that_is_gone_before_its_answer_is_no_fault(tmp_path: Path, frame
 
     with LocalStudioServer(FileHost(str(_made(tmp_path))), port=0) as server:
         code = server.link().partition("#c=")[2]
-        asyncio.run(server.site._talk(Gone()))  # type: ignore[arg-type]  # what is used of a socket
+
+        async def talk() -> None:
+            await server.site._talk(Gone(), open_sockets.HalfOpen(""))  # type: ignore[arg-type]  # what is used of it
+
+        asyncio.run(talk())
 
 
 def test_bytes_are_no_frame(studio: Studio) -> None:
@@ -384,7 +388,7 @@ def test_who_logs_in_again_and_again_ends_no_login_of_others(tmp_path: Path, mon
 
 
 def test_who_does_not_say_who_he_is_is_cut_off(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(site, "HELLO_S", 0.2)
+    monkeypatch.setattr(open_sockets, "HELLO_S", 0.2)
     with page_of(studio.url) as page:
         assert page.code() == 4408
 
@@ -394,9 +398,39 @@ def test_tabs_and_watched_questions_are_no_more_than_a_bound(studio: Studio, mon
         for _ in range(limits.WATCHES):
             assert page.watch("branches")["t"] == "answer"
         assert page.watch("branches")["t"] == "trouble"
-        monkeypatch.setattr(site, "TABS", 1)
+        monkeypatch.setattr(open_sockets, "TABS", 1)
+        right = studio.right()
         with page_of(studio.url) as other:
+            other.send(t="hello", **right)
             assert other.code() == 4429
+        monkeypatch.undo()
+        with page_of(studio.url, **right) as other:
+            assert other.welcome["t"] == "welcome", "a one-time code is not used up meanwhile"
+
+
+def test_who_has_not_said_who_he_is_keeps_nobody_out(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
+    # None of these is cut off by the clock.
+    monkeypatch.setattr(open_sockets, "HELLO_S", 600.0)
+    with ExitStack() as held:
+        silent = [held.enter_context(page_of(studio.url)) for _ in range(limits.TABS + 1)]
+        with page_of(studio.url, **studio.right()) as page:
+            assert page.watch("branches")["t"] == "answer"
+        assert silent[0].code() == 4429, "the oldest has made room"
+
+
+def test_one_token_cannot_hold_all_tabs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(open_sockets, "GRANT_TABS", 2)
+    (tmp_path / "spaces").mkdir(mode=0o700)
+    settle_in(tmp_path, monkeypatch)
+    with studio_served(tmp_path / "spaces") as server, ExitStack() as held:
+        studio = Studio(server.port, server, is_local=False)
+        token, other = studio.right(), studio.right()
+        for _ in range(2):
+            held.enter_context(page_of(studio.url, **token))
+        with page_of(studio.url) as page:
+            page.send(t="hello", **token)
+            assert page.code() == 4429
+        held.enter_context(page_of(studio.url, **other))
 
 
 def test_branches_without_end_have_no_threads_without_end(studio: Studio) -> None:

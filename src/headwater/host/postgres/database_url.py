@@ -115,3 +115,12 @@ def hide_password(text: str, url: DatabaseUrl) -> str:
         for form in {secret, unquote(secret)} - {""}:
             text = text.replace(form, "***")
     return text
+
+
+_USER_INFO: Final = re.compile(r"\b(postgres(?:ql)?:/+[^\s:/?#@]*):\S*@")
+_PARAMETER: Final = re.compile(r"\b(postgres(?:ql)?:/\S*[?&]password=)[^\s&]*")
+
+
+def hide_passwords(text: str) -> str:
+    """A message without the passwords of URLs of databases in it, also where such a URL was taken for a path."""
+    return _PARAMETER.sub(r"\1***", _USER_INFO.sub(r"\1@", text))

@@ -155,7 +155,10 @@ export class Link {
   #trouble(frame) {
     const error = new Trouble(frame);
     const watch = this.#watches.get(frame.n);
-    if (watch) watch.fail(error);
+    if (watch) { // the server asks again by itself; what was shown is gone, so a later answer must be whole
+      watch.mark = undefined;
+      watch.fail(error);
+    }
     else if (this.#waiting.has(frame.n)) this.#settle(frame.n, (each) => each.reject(error));
     else {
       this.#farewell = error.message;

@@ -76,6 +76,7 @@ export function paged(app, question, { label, columns, rows, key, link, none, wh
   const element = h("div", { class: "paged", "aria-busy": "true" }, above, lines.element, nothing, foot);
   const close = app.watch(question, (record) => {
     element.removeAttribute("aria-busy");
+    if (foot.parentNode !== element) replace(element, above, lines.element, nothing, foot); // after an error
     const found = rows(record);
     lines.show(found, key, { link, chosen: read().what || undefined });
     nothing.hidden = found.length > 0;

@@ -68,7 +68,7 @@ export function open(app, first) {
       if (!found.documents.length && !question.after) { replace(list, none(prefix)); shownColumns = undefined; return; }
       mark();
       replace(foot, pager({ count: found.documents.length, what: "documents", note: found.hidden ? `${number(found.hidden)} of events are left out` : "", next: found.next, onnext: () => go(here(read().what, { after: found.next })), first: question.after, onfirst: () => go(here(read().what, { after: "" })) }));
-    }, (error) => replace(list, refusal(error)));
+    }, (error) => { shownColumns = undefined; replace(list, refusal(error)); });
     rows = { mark };
   }
   const none = (prefix) => empty("documents", prefix ? `No document begins with "${prefix}"` : "This space holds no document yet", "A program writes them, or this command does.", "headwater set NAME '{}' --create");
@@ -143,7 +143,7 @@ function document_(app, address) {
         notice.hidden = false;
         replace(notice, h("span", {}, `Commit ${view.seq} has written it while you were typing.`), button("Show the new value", () => reload(view)));
       } else if (isFirst || moved || whole) reload(view);
-    }, (error) => { body.removeAttribute("aria-busy"); replace(body, refusal(error)); });
+    }, (error) => { shown = undefined; body.removeAttribute("aria-busy"); replace(body, refusal(error)); });
   }
   load();
   element.append(head, notice, body, story.element);
@@ -265,11 +265,11 @@ function historyOf(app, address) {
 }
 
 export function differences(view) {
-  if (!view.lines.length) return h("p", { class: "quiet" }, "Nothing differs.");
+  if (!view.lines.length && !view.cut) return h("p", { class: "quiet" }, "Nothing differs.");
   const one = (each) => h("div", {}, h("span", { class: "quiet" }, `${each.path || "value"} `), each.older && h("del", {}, valueLine(each.older, 90)), " ", each.newer && h("ins", {}, valueLine(each.newer, 90)), !each.newer && h("span", { class: "faint" }, " removed"));
   const rest = view.lines.slice(LINES);
   const more = rest.length > 0 && button(`${number(rest.length)} more`, () => more.replaceWith(...rest.map(one)), "plain");
-  return [view.lines.slice(0, LINES).map(one), more, view.cut && h("p", { class: "faint" }, "There are more differences than are shown.")];
+  return [view.lines.slice(0, LINES).map(one), more, view.cut && h("p", { class: "faint" }, "There may be more differences: they are looked for in a bounded time.")];
 }
 
 // --- time and branches --------------------------------------------------------------------------------------
