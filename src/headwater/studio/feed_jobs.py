@@ -1,6 +1,6 @@
 """What the thread of a feed has to do: questions and deeds in their order, and looks for changes.
 
-What nobody waits for any more leaves at once, and looks that are due at the same time are one. So it holds no more than
+Work without a waiting tab leaves at once, and looks that are due at the same time are one. So it holds no more than
 its tabs may wait for, however long an answer takes.
 """
 
@@ -26,7 +26,7 @@ class Job:
         self._work = work
 
     def carry_out(self) -> bool:
-        """Do it, and give the result or the error to who waits. Returns whether anybody does."""
+        """Do it, and give the result or the error to the tab that waits. Returns whether one does."""
         if not self._future.set_running_or_notify_cancel():
             return False
         try:
