@@ -1,7 +1,7 @@
 """The open sockets of one Studio: those that have said who they are, and those that have not yet.
 
-Both have their own bound, so that a client without a token takes no room from tabs with one. A socket that has not said who
-it is makes room for a newer one: a page says it at once, so it comes in also while others only hold sockets open.
+Both have their own bound, so that a client without a token takes no room from tabs with one. A socket that has not
+said who it is makes room for a newer one: a page says it at once, so it comes in while others only hold sockets open.
 """
 
 from __future__ import annotations
