@@ -427,8 +427,9 @@ def test_a_collection_that_a_role_may_not_read_has_no_documents_for_it(at: Behin
         Recipe(text="pepper")
         heard(space)
         assert [each.text for each in cook.recipes.order_by(Recipe.text)] == ["pepper", "salt"]
-        cook.recipes.where(Recipe.text == "salt").one().text = "sugar"
-        assert cook.recipes.where(Recipe.text == "sugar").exists()
+        with space.transaction():
+            cook.recipes.where(Recipe.text == "salt").one().text = "sugar"
+            assert cook.recipes.where(Recipe.text == "sugar").exists()
         with pytest.raises(RuleError) as refused:
             space.sync()
         assert refused.value.code == "HW216"

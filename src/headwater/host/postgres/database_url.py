@@ -20,8 +20,6 @@ _NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _HOST: Final = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(:[0-9]*)?")
 _CHOOSING: Final = frozenset({"host", "hostaddr", "port", "dbname", "user", "service"})
 """The parameters of libpq that choose a database, or a user of it."""
-_VARIABLES: Final = {each: f"PG{each.upper()}" for each in _CHOOSING} | {"dbname": "PGDATABASE"}
-"""The variables that libpq reads, if the URL does not have such a parameter."""
 
 
 def is_database(url: str) -> bool:
@@ -68,10 +66,23 @@ def parse_database_url(url: str) -> DatabaseUrl:
     known = [(each, value) for each, value in passed if each in _CHOOSING]
     shown = unquote(_joined(f"{name}{at}{hosts}", parts.path, known))
     given = {each for each, _ in passed} | _given(name, hosts, parts.path)
-    rest = "".join(f"&{each}={os.environ.get(_VARIABLES[each], '')}" for each in sorted(_CHOOSING - given))
+    chosen = _of_the_environment()
+    rest = "".join(f"&{each}={chosen[each]}" for each in sorted(_CHOOSING - given))
     return DatabaseUrl(
         _joined(parts.netloc, parts.path, passed), shown, schema, own.get(_SPACE), f"{shown}#{schema}{rest}"
     )
+
+
+def _of_the_environment() -> dict[str, str]:
+    """What libpq reads where the URL does not have such a parameter."""
+    return {
+        "host": os.environ.get("PGHOST", ""),
+        "hostaddr": os.environ.get("PGHOSTADDR", ""),
+        "port": os.environ.get("PGPORT", ""),
+        "dbname": os.environ.get("PGDATABASE", ""),
+        "user": os.environ.get("PGUSER", ""),
+        "service": os.environ.get("PGSERVICE", ""),
+    }
 
 
 def _given(user: str, hosts: str, path: str) -> set[str]:
