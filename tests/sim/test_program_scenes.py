@@ -17,6 +17,8 @@ from sim.program.operations import Program, Settle
 from sim.runner import run
 from sim.worker import Result
 
+pytestmark = pytest.mark.slow
+
 CASES = (
     # Two checks cover each other there, and for late failures: no single mistake breaks a rule.
     (scenes.overtaken_handler, Program(), "", ""),

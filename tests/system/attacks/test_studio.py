@@ -40,6 +40,8 @@ from tests.studio.pages import PageClient, page_of, studio_served
 from tests.studio.test_served import EXAMPLES
 from tests.system.attacks.raw import ask, upgrade_lines
 
+pytestmark = pytest.mark.slow
+
 WEB = Path(site.__file__).parent / "web"
 
 
