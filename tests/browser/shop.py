@@ -83,7 +83,7 @@ def conversion() -> float:
 
 
 @app.computed
-def year_report() -> str:  # nobody reads it: it stays dormant
+def year_report() -> str:  # without a reader: it stays dormant
     return f"{revenue()} cents, of which {tax()} tax"
 
 

@@ -184,7 +184,7 @@ def test_a_transaction_in_a_loop_conflicts_with_what_it_has_read(at: Behind) -> 
         await asyncio.to_thread(beside)
         with space.transaction() as tx:
             Order(number=60, state="paid", cents=count())
-        # Somebody looks after it: it is not reported at the end.
+        # Its exception is retrieved: asyncio does not report it at the end.
         tx.on_settled(lambda _: None)
         at.proxy.freeze(False)
         await until_so(lambda: tx.verdict is not None)

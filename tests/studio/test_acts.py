@@ -126,7 +126,7 @@ def test_an_event_is_sent_and_its_failure_is_listed(page: PageClient, shop: Shop
     page.do("send", handler="add", fields='{"amount": 400}')
     assert page.ask("events")["total"] == 1
     assert "amount is missing" in page.do("send", handler="add", fields="{}")["message"]
-    assert page.do("send", handler="nobody")["t"] == "trouble"
+    assert page.do("send", handler="unknown")["t"] == "trouble"
 
 
 def test_a_failed_event_is_delivered_again_sent_with_changes_and_dropped(page: PageClient, shop: Shop) -> None:

@@ -17,7 +17,7 @@ from tests.studio.shop import ignore, make_shop
 from tests.studio.test_live import state_after, until
 from tests.support.postgres import cluster, database
 
-SECRET = "correct-horse"  # noqa: S105  # of nobody
+SECRET = "correct-horse"  # noqa: S105  # of no account
 URL = f"postgresql://ann:{SECRET}@db.example/shop"
 
 

@@ -1,4 +1,4 @@
-"""What waits for the thread of a feed: no more than somebody waits for."""
+"""Jobs of the thread of a feed: no more than tabs wait for."""
 
 from __future__ import annotations
 

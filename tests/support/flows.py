@@ -336,7 +336,7 @@ class Desk:
         return self._ended(self.do(transitions.uncertain, run.id, "no answer", due))
 
     def lose(self, run: RunRow, next_at: int | None = None) -> RunRow:
-        """Its call has left, and nobody knows what became of it."""
+        """Its call was sent, and its outcome is unknown."""
         due = None if next_at is None else Millis(next_at)
         return self._ended(self.do(transitions.uncertain, run.id, "no answer", due))
 

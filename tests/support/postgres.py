@@ -76,7 +76,7 @@ def open_backend(name: str, owner: int = 1) -> PostgresBackend:
 
 
 def take_space(connection: DatabaseConnection, name: str, owner: int) -> tuple[int, Fence]:
-    """Become the owner, whoever was it before."""
+    """Become the owner, also if another program owns the space."""
     made = space_id_from(secrets.token_bytes(RANDOM_BYTES))
     row = create_space(connection, name, secrets.randbits(62), made, secrets.token_hex(8))
     fence = take(connection, row, owner)

@@ -578,8 +578,8 @@ def test_who_cannot_repair_it_says_so_and_a_person_is_told(desk: Desk) -> None:
     desk.publish("a")
     run = desk.begin()
     desk.fail(run, FailureKind.LOGIC)
-    flow = desk.do(repairs.gave_up, run.id, "nobody can mend this")
-    assert (flow.block, flow.block_kind, flow.repairing) == ("nobody can mend this", "logic", 0)
+    flow = desk.do(repairs.gave_up, run.id, "this cannot be repaired")
+    assert (flow.block, flow.block_kind, flow.repairing) == ("this cannot be repaired", "logic", 0)
     with pytest.raises(TransitionError):
         desk.do(repairs.gave_up, run.id, "again")
 

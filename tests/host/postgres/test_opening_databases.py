@@ -29,7 +29,7 @@ from headwater.store.backends.postgres.database_link import UnansweredError
 from headwater.testing import SimClock
 from tests.support.postgres import cluster, database, new_name
 
-PASSWORD = "correct horse"  # noqa: S105  # of nobody
+PASSWORD = "correct horse"  # noqa: S105  # of no account
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ class Charge(hw.Consumer[Payment, Payment, str]):
     def mutate(self, run: hw.Run, data: Payment) -> str:
         line = f"{run.key} {data.customer} {data.number}\n".encode()
         os.write(calls, line)
-        # Killed here, too: the bank has done it, and nobody knows.
+        # Killed here, too: the bank has done it, and the outcome is unknown.
         time.sleep(0.003)
         return run.key
 

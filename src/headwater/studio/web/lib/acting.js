@@ -55,7 +55,7 @@ async function carryOut(app, deed, intent) {
     return undefined;
   }
   toast(report.sentence, "done", report.command);
-  if (report.secret) await dialog("Copy it now", [h("p", {}, "It is shown this once; nobody can show it again."), pre("Secret", report.secret)], [button("Copy", () => copy(report.secret)), choice("Close", "", "main", { "data-first": true })]);
+  if (report.secret) await dialog("Copy it now", [h("p", {}, "It is shown this once, and cannot be shown again."), pre("Secret", report.secret)], [button("Copy", () => copy(report.secret)), choice("Close", "", "main", { "data-first": true })]);
   if (report.download) h("a", { href: report.download.startsWith("/") ? report.download : `/studio/${report.download}`, download: "" }).click();
   return report;
 }
@@ -96,7 +96,7 @@ export function typed(app, title, fields, make, { note, verb = "Go on" } = {}) {
         resolve(report);
         element.close();
         toast(report.sentence, "done", report.command);
-        if (report.secret) await dialog("Copy it now", [h("p", {}, "It is shown this once; nobody can show it again."), pre("Secret", report.secret)], [button("Copy", () => copy(report.secret)), choice("Close", "", "main", { "data-first": true })]);
+        if (report.secret) await dialog("Copy it now", [h("p", {}, "It is shown this once, and cannot be shown again."), pre("Secret", report.secret)], [button("Copy", () => copy(report.secret)), choice("Close", "", "main", { "data-first": true })]);
       } catch (error) {
         if (!(error instanceof Trouble)) throw error;
         wrong.textContent = error.path ? `${error.message} (at ${error.path})` : error.message;
